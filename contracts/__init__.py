@@ -1,0 +1,45 @@
+"""What match servers, lobby and leaderboard share with the rating worker: messages, names, client.
+
+>>> from contracts import MatchFinished, publish
+>>> match = MatchFinished(match_id="m-1", ladder="backgammon", players=("ada", "bob"), winner="ada",
+...                       cube=2, finished_at="2026-11-29T12:00:00Z")
+>>> await publish(redis, match)  # doctest: +SKIP
+"""
+
+from contracts.client import enqueue, publish, rating_updates
+from contracts.messages import (
+    Cause,
+    DeadLetter,
+    Ending,
+    MatchFinished,
+    Mode,
+    PlayerUpdate,
+    RatingUpdated,
+    Reason,
+    TournamentFinished,
+    WinType,
+)
+from contracts.names import FIELD, JOB, QUEUE, dead_letters, inbox, leaderboard, outbox
+
+__all__ = [
+    "FIELD",
+    "JOB",
+    "QUEUE",
+    "Cause",
+    "DeadLetter",
+    "Ending",
+    "MatchFinished",
+    "Mode",
+    "PlayerUpdate",
+    "RatingUpdated",
+    "Reason",
+    "TournamentFinished",
+    "WinType",
+    "dead_letters",
+    "enqueue",
+    "inbox",
+    "leaderboard",
+    "outbox",
+    "publish",
+    "rating_updates",
+]

@@ -1,0 +1,104 @@
+"""What a Python match server, lobby or leaderboard calls: publish, enqueue, and the event iterator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from redis.exceptions import AuthenticationError, AuthorizationError, ConnectionError, TimeoutError
+
+from contracts.messages import MatchFinished, RatingUpdated, TournamentFinished
+from contracts.names import FIELD, JOB, QUEUE, inbox, outbox
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+__all__ = ["enqueue", "publish", "rating_updates"]
+
+#: A job is rated as long as its match would be: the default horizon.
+_JOB_EXPIRES = timedelta(days=14)
+#: How long a lost connection is waited for between tries, in seconds.
+_RETRY_SECONDS = 0.5
+
+
+class _ArqPool(Protocol):
+    """The part of arq's pool that is used here, so that contracts do not need arq."""
+
+    job_serializer: Any
+
+    async def enqueue_job(self, function: str, *args: Any, **options: Any) -> Any: ...
+
+
+def _json_bytes(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+async def publish(redis: Redis, message: MatchFinished | TournamentFinished) -> str:
+    """Writes a message to its ladder's inbox and returns its stream id.
+
+    Sending the same match again is safe: it has one effect. Raises redis.exceptions.RedisError when
+    Redis did not confirm it; then send it again.
+    """
+    raw = message.model_dump_json(exclude_none=False)
+    written = await redis.xadd(inbox(message.ladder), {FIELD: raw})
+    return written.decode() if isinstance(written, bytes) else str(written)
+
+
+async def enqueue(arq: _ArqPool, message: MatchFinished | TournamentFinished) -> None:
+    """Hands a message to the workers as an arq job, for servers that already use arq.
+
+    The pool's serializer is set to JSON: a pickled job is never opened by the worker. There is no
+    job id on purpose, since arq would drop a second job with the same one, conflicts included.
+    """
+    arq.job_serializer = _json_bytes
+    payload = message.model_dump(mode="json")
+    await arq.enqueue_job(JOB, payload, _queue_name=QUEUE, _expires=_JOB_EXPIRES)
+
+
+async def rating_updates(redis: Redis, ladder: str, *, start: str = "$") -> AsyncIterator[RatingUpdated]:
+    """Yields a ladder's rating changes for ever, oldest first, each with its stream id in ``id``.
+
+    `start` is a stream id to go on after (keep the last ``id`` you handled), "0" for the oldest
+    event that is kept, or "$" for what comes from now on. A lost connection is taken up again where
+    it broke, with no event missed or repeated. Each player's ``sequence`` has no gaps: one that you
+    see is an event that had been trimmed before you read it. Raises ValueError for a bad id.
+    """
+    stream = outbox(ladder)
+    last = start
+    while True:
+        try:
+            if last == "$":
+                newest = await redis.xrevrange(stream, count=1)
+                last = _text(newest[0][0]) if newest else "0-0"
+            reply: Any = await redis.xread({stream: last}, count=500, block=5000)
+        except (AuthenticationError, AuthorizationError):
+            raise
+        except (ConnectionError, TimeoutError, OSError):
+            await asyncio.sleep(_RETRY_SECONDS)
+            continue
+        except Exception as error:
+            if "Invalid stream ID" in str(error):
+                msg = f"start: {start!r} is not a stream id; use one like 1700000000000-0, 0 or $"
+                raise ValueError(msg) from error
+            raise
+        for entry_id, fields in _entries(reply):
+            last = _text(entry_id)
+            raw = fields.get(FIELD.encode(), fields.get(FIELD))
+            if raw is not None:
+                yield RatingUpdated.model_validate_json(raw).model_copy(update={"id": last})
+
+
+def _entries(reply: Any) -> list[tuple[Any, dict[Any, Any]]]:
+    """The entries of an XREAD reply of one stream, in RESP 2 (list) or RESP 3 (dict) form."""
+    if not reply:
+        return []
+    if isinstance(reply, dict):
+        return [entry for batch in reply.values() for part in batch for entry in part]
+    return list(reply[0][1])
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value

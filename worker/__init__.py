@@ -1,0 +1,1 @@
+"""The rating worker: claims finished matches from Redis, rates both players, publishes the changes."""

@@ -1,0 +1,287 @@
+"""Decides what becomes of a batch of messages: pure rules from a snapshot to commits.
+
+Messages are taken in the order of the stream and the players' states are carried forward within the
+batch. A message goes only when it is next on the line of each of its players; otherwise it waits, and
+so does what stands behind it. The oldest message of a ladder never waits, so there is no deadlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import orjson
+
+from contracts import Cause, MatchFinished, Mode, Reason
+from contracts.messages import VERSION
+from worker.rating import Game, InvalidGame, Number, RatingSystem, State
+from worker.validation import Message, Problem, quote
+
+__all__ = ["DAY_MS", "WINDOW_MS", "Commit", "Entry", "Player", "Snapshot", "decide"]
+
+DAY_MS = 86_400_000
+#: The window in which a player's ranked games are counted: 7 x 24 h.
+WINDOW_MS = 7 * DAY_MS
+#: A receipt outlives the horizon by this much, so that no message can slip in between, in ms.
+_RECEIPT_SLACK_MS = 3_600_000
+
+Verb = Literal["rate", "aside", "again", "dead"]
+
+
+@dataclass(slots=True)
+class Entry:
+    """A claimed message on its way through this worker."""
+
+    #: Its id in the inbox.
+    id: str
+    #: How often it was claimed or failed, this time included.
+    attempts: int
+    #: The players on whose lines it stands.
+    players: tuple[str, ...] = ()
+    #: The key of its receipt; "" when it has none.
+    receipt: str = ""
+    #: No earlier message with this match id was known when it was claimed.
+    first: bool = False
+    message: Message | None = None
+    digest: str = ""
+    problem: Problem | None = None
+    #: When a failed rating may be tried again, in ms of the worker's own clock.
+    retry_at: float = 0
+
+
+@dataclass(slots=True)
+class Player:
+    """A player as stored: the state, the count of changes, and the head of the line."""
+
+    state: State
+    sequence: int
+    line: Sequence[str]
+    #: What is wrong with the stored state; None when it can be read.
+    fault: str | None = None
+    #: Finish times in ms of games rated earlier in this batch.
+    fresh: list[int] = field(default_factory=list)
+    #: How many of the line's ids this batch has passed.
+    passed: int = 0
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What Redis held when the batch was read."""
+
+    #: The server's time in ms.
+    now: int
+    players: dict[str, Player]
+    #: (entry id, player) -> stored ranked games in the 7 days before that entry's match.
+    windows: dict[tuple[str, str], int]
+    #: Receipt key -> its text, "" when there is none.
+    receipts: dict[str, str]
+
+
+@dataclass(slots=True)
+class Commit:
+    """What the commit script is to do with one message, and for the log what it means."""
+
+    verb: Verb
+    entry: Entry
+    #: rate, aside: how long the receipt is kept, in ms.
+    ttl: int = 0
+    #: rate: the event, JSON.
+    event: bytes = b""
+    #: rate: whether it is a game that counts in the window.
+    game: bool = False
+    #: rate: for each player the sequence as read, the new state, and whether on the leaderboard.
+    states: list[tuple[int, State, bool]] = field(default_factory=list)
+    #: dead: why.
+    problem: Problem | None = None
+
+
+def decide(
+    entries: Iterable[Entry],
+    snapshot: Snapshot,
+    *,
+    ladder: str,
+    system: RatingSystem,
+    horizon: int,
+    failed: dict[str, Exception] | None = None,
+) -> list[Commit]:
+    """The commits for those of `entries` (in stream order) whose turn it is; the others wait.
+
+    A rating that raises costs its own message an attempt and nothing else: it is put into `failed`
+    and keeps its place. The players in `snapshot` are carried forward and are stale afterwards.
+    """
+    commits: list[Commit] = []
+    for entry in entries:
+        players = [snapshot.players[name] for name in entry.players]
+        if not all(_is_next(player, entry.id) for player in players):
+            continue
+        try:
+            commit = _settled(entry, snapshot.receipts) or _rated(
+                entry, players, snapshot, ladder, system, horizon
+            )
+        except InvalidGame as error:
+            commit = Commit("dead", entry, problem=Problem(Reason.INVALID, str(error)))
+        except Exception as error:  # whatever a system or a stored value does, the batch goes on
+            if failed is not None:
+                failed[entry.id] = error
+            continue
+        if commit is None:
+            continue
+        for player in players:
+            player.passed += 1
+        if commit.verb in ("rate", "aside"):
+            snapshot.receipts[entry.receipt] = f"* {entry.digest}"
+        commits.append(commit)
+    return commits
+
+
+def _is_next(player: Player, entry_id: str) -> bool:
+    return player.passed < len(player.line) and player.line[player.passed] == entry_id
+
+
+def _settled(entry: Entry, receipts: dict[str, str]) -> Commit | None:
+    """What to do with a message whose match has had its effect; None when it has not."""
+    receipt = receipts.get(entry.receipt, "")
+    if not receipt or receipt.startswith("? "):
+        return None
+    settled = receipt.partition(" ")[2]
+    if settled == entry.digest:
+        return Commit("again", entry)
+    detail = (
+        f"{'match_id' if isinstance(entry.message, MatchFinished) else 'tournament_id'}: "
+        f"{quote(_effect_id(entry.message))} was received before with other content; it is not rated again"
+    )
+    return Commit("dead", entry, problem=Problem(Reason.CONFLICT, detail))
+
+
+def _effect_id(message: Message | None) -> str:
+    if message is None:
+        return ""
+    return message.match_id if isinstance(message, MatchFinished) else message.tournament_id
+
+
+def _rated(
+    entry: Entry, players: list[Player], snapshot: Snapshot, ladder: str, system: RatingSystem, horizon: int
+) -> Commit | None:
+    receipt = snapshot.receipts.get(entry.receipt, "")
+    if receipt.startswith("? ") and receipt.split(" ", 2)[1] != entry.id:
+        return None  # an earlier message with the same match id comes first
+    message = entry.message
+    if message is None:
+        return None
+    ttl = max(message.finished_at - snapshot.now, 0) + horizon + _RECEIPT_SLACK_MS
+    for name, player in zip(entry.players, players, strict=True):
+        if player.fault is not None:
+            fault = f"the stored state of player {quote(name)} cannot be read: {player.fault}"
+            raise RuntimeError(fault)
+    if isinstance(message, MatchFinished):
+        return _match(entry, message, players, snapshot, ladder, system, ttl)
+    if not message.public:
+        return Commit("aside", entry, ttl=ttl)
+    states, parts = [], []
+    for name, player, points in zip(entry.players, players, message.prizes, strict=True):
+        before = player.state
+        after = system.award(before, points)
+        parts.append(_part(name, player, before.rating, after.rating - before.rating, after.rating))
+        states.append(_carry(player, after, system))
+    head = {"cause": Cause.PRIZE, "tournament_id": message.tournament_id, "ladder": ladder}
+    rules = system.rules_at(message.finished_at)
+    event = _event(head, system, rules, message.finished_at, snapshot.now, late=False, players=parts)
+    return Commit("rate", entry, ttl=ttl, event=event, states=states)
+
+
+def _match(
+    entry: Entry,
+    message: MatchFinished,
+    players: list[Player],
+    snapshot: Snapshot,
+    ladder: str,
+    system: RatingSystem,
+    ttl: int,
+) -> Commit:
+    if message.mode is not Mode.RANKED:
+        return Commit("aside", entry, ttl=ttl)
+    finished_at, winner = message.finished_at, message.winner
+    scores = tuple(0.5 if winner is None else float(name == winner) for name in entry.players)
+    opens = finished_at - WINDOW_MS
+    recent = tuple(
+        snapshot.windows[entry.id, name] + sum(opens <= time < finished_at for time in player.fresh)
+        for name, player in zip(entry.players, players, strict=True)
+    )
+    game = Game(finished_at, (scores[0], scores[1]), (recent[0], recent[1]), message.cube, message.length)
+    if not system.rates(game):
+        return Commit("aside", entry, ttl=ttl)
+    first, second = players
+    outcome = system.rate(first.state, second.state, game)
+    late = finished_at < max(first.state.last_game, second.state.last_game)
+    states, parts = [], []
+    for index, (name, player) in enumerate(zip(entry.players, players, strict=True)):
+        side = outcome.sides[index]
+        before = player.state
+        part = _part(name, player, before.rating, side.change, side.rating)
+        score = scores[index]
+        part["score"] = int(score) if score != 0.5 else score
+        part["expected"] = side.expected
+        if side.k is not None:
+            part["k"] = side.k
+        part["recent_games"] = recent[index]
+        if side.figures:
+            part["figures"] = side.figures
+        parts.append(part)
+        after = State(side.rating, before.games + 1, max(before.last_game, finished_at), side.extra)
+        player.fresh.append(finished_at)
+        states.append(_carry(player, after, system))
+    head: dict[str, Any] = {"cause": Cause.MATCH, "match_id": message.match_id, "ladder": ladder}
+    shared: dict[str, Any] = {"cube": message.cube}
+    if outcome.coefficient is not None:
+        shared["coefficient"] = outcome.coefficient
+    figures = dict(outcome.figures)
+    if message.length is not None:
+        figures["length"] = message.length
+    if figures:
+        shared["figures"] = figures
+    event = _event(
+        {**head, **shared}, system, outcome.rules, finished_at, snapshot.now, late=late, players=parts
+    )
+    return Commit("rate", entry, ttl=ttl, event=event, game=True, states=states)
+
+
+def _part(name: str, player: Player, before: Number, change: Number, after: Number) -> dict[str, Any]:
+    return {
+        "player": name,
+        "before": before,
+        "change": change,
+        "after": after,
+        "sequence": player.sequence + 1,
+    }
+
+
+def _carry(player: Player, after: State, system: RatingSystem) -> tuple[int, State, bool]:
+    read = player.sequence
+    player.state, player.sequence = after, read + 1
+    return read, after, system.listed(after)
+
+
+def _event(
+    head: dict[str, Any],
+    system: RatingSystem,
+    rules: str,
+    finished_at: int,
+    rated_at: int,
+    *,
+    late: bool,
+    players: list[dict[str, Any]],
+) -> bytes:
+    """A RatingUpdated message, built by hand because it is made for every match."""
+    return orjson.dumps(
+        {
+            "version": VERSION,
+            **head,
+            "system": system.name,
+            "rules": rules,
+            "finished_at": finished_at,
+            "rated_at": rated_at,
+            "late": late,
+            "players": players,
+        }
+    )

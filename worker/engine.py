@@ -1,0 +1,234 @@
+"""One worker's way through a ladder's messages: claim -> validate -> read -> rate -> commit.
+
+The engine holds claimed messages in memory only as copies: each stays in the inbox until the commit
+that settles it, so that an engine can be killed or thrown away at any point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from contracts import MatchFinished, Reason
+from worker.batch import Commit, Entry, decide
+from worker.rating import RatingSystem
+from worker.store import Claim, Claimed, Store
+from worker.validation import Problem, digest, quote, read_message
+
+__all__ = ["Engine", "Limits"]
+
+log = structlog.get_logger("worker.engine")
+
+#: How many of the oldest waiting messages a probe looks at.
+_PROBE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a worker takes at once, and when it gives up."""
+
+    #: Messages claimed in one step.
+    batch: int = 256
+    #: Messages committed in one script call, so that Redis is never held for more than about 2 ms.
+    chunk: int = 64
+    #: Claimed messages that may wait in memory before no more are claimed.
+    waiting: int = 512
+    #: Claims or failures after which a message is a dead letter.
+    attempts: int = 10
+    #: How old a match may be, in ms.
+    horizon: int = 14 * 86_400_000
+    #: How long a consumer must be silent before its messages are taken over, in ms.
+    idle: int = 30_000
+
+
+@dataclass(slots=True)
+class Engine:
+    """The engine of one worker for one ladder."""
+
+    store: Store
+    ladder: str
+    system: RatingSystem
+    consumer: str
+    limits: Limits = field(default_factory=Limits)
+    #: Claimed and not settled yet, by stream id.
+    waiting: dict[str, Entry] = field(default_factory=dict)
+    #: outcome -> messages settled by this engine.
+    settled: Counter[str] = field(default_factory=Counter)
+    #: What the last claim of new messages said was the newest entry.
+    newest: str = "0-0"
+    #: The server's time at the last claim, in ms.
+    _now: int = 0
+
+    async def claim_new(self) -> int:
+        """Claims new messages as far as there is room; returns how many came."""
+        if len(self.waiting) >= self.limits.waiting:
+            return 0
+        claim = await self.store.claim(self.consumer, "new", self.limits.batch)
+        self.newest = claim.newest
+        return self._take(claim)
+
+    async def claim_own(self) -> int:
+        """Takes up again what is already this consumer's, after a reply was lost."""
+        total, cursor = 0, "0-0"
+        while True:
+            claim = await self.store.claim(self.consumer, "own", self.limits.batch, cursor)
+            total += self._take(claim)
+            if not claim.found:
+                return total
+            cursor = claim.found[-1].entry.id
+
+    async def claim_stale(self) -> int:
+        """Takes over messages of workers that are gone; returns how many."""
+        claim = await self.store.claim(self.consumer, "stale", self.limits.batch, self.limits.idle)
+        if claim.found:
+            log.info("took over messages of a worker that is gone", ladder=self.ladder, count=len(claim.found))
+        return self._take(claim)
+
+    def _take(self, claim: Claim) -> int:
+        self._now = claim.now
+        for claimed in claim.found:
+            entry = claimed.entry
+            if entry.id not in self.waiting:
+                self._validate(claimed, claim.now)
+                self.waiting[entry.id] = entry
+        return len(claim.found)
+
+    def _validate(self, claimed: Claimed, now: int) -> None:
+        entry = claimed.entry
+        if entry.attempts > self.limits.attempts:
+            entry.problem = Problem(
+                Reason.FAILED, f"it was claimed {entry.attempts - 1} times and no worker finished it"
+            )
+            return
+        read = read_message(
+            claimed.raw,
+            ladder=self.ladder,
+            kind=claimed.kind,
+            now=now,
+            horizon=self.limits.horizon,
+            size=claimed.size,
+        )
+        if isinstance(read, Problem):
+            entry.problem = read
+            return
+        if isinstance(read, MatchFinished):
+            agreed = read.players == entry.players and read.match_id == claimed.effect_id
+        else:
+            agreed = read.podium == entry.players and read.tournament_id == claimed.effect_id
+        if not agreed:
+            entry.problem = Problem(
+                Reason.MALFORMED, "message: its players or id are read differently by different parsers"
+            )
+            return
+        entry.message, entry.digest = read, digest(read, self.system)
+
+    async def settle(self, *, probe: bool = False) -> int:
+        """Rates and commits what can go; returns how many messages were settled.
+
+        With `probe` only the oldest few are looked at: cheap, for asking again and again whether
+        another worker has made way.
+        """
+        if not self.waiting:
+            return 0
+        clock = time.monotonic() * 1000
+        entries = [self.waiting[key] for key in sorted(self.waiting, key=_stream_order)]
+        if probe:
+            entries = entries[:_PROBE]
+        dead = [Commit("dead", entry, problem=entry.problem) for entry in entries if entry.problem]
+        done = await self._commit(dead, self._now) if dead else 0
+        ready = [entry for entry in entries if entry.problem is None and entry.retry_at <= clock]
+        suspects = [entry for entry in ready if entry.attempts > 2]
+        # A message that may have killed its worker is rated alone, before and apart from the others.
+        for suspect in suspects:
+            done += await self._rate([suspect])
+        return done + await self._rate([entry for entry in ready if entry.attempts <= 2])
+
+    async def _rate(self, entries: Sequence[Entry]) -> int:
+        if not entries:
+            return 0
+        snapshot = await self.store.read(entries)
+        failed: dict[str, Exception] = {}
+        commits = decide(
+            entries,
+            snapshot,
+            ladder=self.ladder,
+            system=self.system,
+            horizon=self.limits.horizon,
+            failed=failed,
+        )
+        done = 0
+        for start in range(0, len(commits), self.limits.chunk):
+            done += await self._commit(commits[start : start + self.limits.chunk], snapshot.now)
+        for entry_id, error in failed.items():
+            self._count_failure(self.waiting[entry_id], error)
+        return done
+
+    async def _commit(self, commits: Sequence[Commit], now: int) -> int:
+        done = 0
+        for commit, status in zip(commits, await self.store.commit(commits, now), strict=True):
+            entry = commit.entry
+            if status == 1:
+                done += 1
+                del self.waiting[entry.id]
+                self.settled[commit.verb] += 1
+                if commit.problem is not None:
+                    log.warning(
+                        "dead letter",
+                        ladder=self.ladder,
+                        source_id=entry.id,
+                        reason=commit.problem.reason.value,
+                        detail=commit.problem.detail,
+                        **_bound(entry),
+                    )
+                else:
+                    log.debug("settled", ladder=self.ladder, outcome=commit.verb, **_bound(entry))
+            elif status == -1:  # another worker took it over and settled it
+                del self.waiting[entry.id]
+            elif isinstance(status, str):
+                self._count_failure(entry, RuntimeError(status))
+        return done
+
+    def _count_failure(self, entry: Entry, error: Exception) -> None:
+        entry.attempts += 1
+        wait = min(100 * 2 ** min(entry.attempts, 6), 5_000)
+        entry.retry_at = time.monotonic() * 1000 + wait
+        text = quote(f"{type(error).__name__}: {error}", 300)
+        log.error("rating failed", ladder=self.ladder, source_id=entry.id, error=text, **_bound(entry))
+        if entry.attempts > self.limits.attempts:
+            entry.problem = Problem(Reason.FAILED, f"it failed {entry.attempts - 1} times, last with {text}")
+
+    async def heal(self) -> None:
+        """Frees lines and receipts on which messages wait for one that somebody deleted by hand."""
+        healed = 0
+        for entry in list(self.waiting.values()):
+            for key in (*(self.store.keys.line(name) for name in entry.players), entry.receipt):
+                healed += await self.store.heal(key) if key else 0
+        if healed:
+            log.warning("freed lines of messages that are gone", ladder=self.ladder, count=healed)
+
+    async def leave(self) -> None:
+        """Leaves the group; what could not be settled is taken over by other workers at once."""
+        left = await self.store.leave(self.consumer)
+        self.waiting.clear()
+        if left:
+            log.info("left messages to the other workers", ladder=self.ladder, count=left)
+
+
+def _bound(entry: Entry) -> dict[str, object]:
+    """The ids of an entry, made safe for a log line."""
+    message = entry.message
+    if message is None:
+        return {"players": [quote(name, 140) for name in entry.players]}
+    if isinstance(message, MatchFinished):
+        return {"match_id": message.match_id, "players": list(message.players)}
+    return {"tournament_id": message.tournament_id, "players": list(message.podium)}
+
+
+def _stream_order(entry_id: str) -> tuple[int, int]:
+    ms, _, number = entry_id.partition("-")
+    return int(ms), int(number)

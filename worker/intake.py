@@ -1,0 +1,128 @@
+"""The loop around an engine, one for each ladder: work, wait, take over, and sit out a lost Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+from redis.exceptions import RedisError, ResponseError
+
+from worker.engine import Engine
+from worker.validation import quote
+
+__all__ = ["Intake"]
+
+log = structlog.get_logger("worker.intake")
+
+#: How often an intake looks for workers that are gone, in seconds; an idle one wakes as often.
+_TICK = 1.0
+#: The longest pause between two looks at messages that wait for another worker's, in seconds.
+_LONGEST_PAUSE = 0.02
+#: How long nothing may move before lines are checked for messages that are gone, in seconds.
+_STUCK = 2.0
+#: The longest pause between two tries to reach Redis, in seconds.
+_LONGEST_AWAY = 2.0
+
+
+class Intake:
+    """Runs an engine until it is told to stop."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        #: Seconds spent working since the start, for the share of time that this worker is busy.
+        self.busy_seconds = 0.0
+        self._stop = asyncio.Event()
+        self._next_tick = 0.0
+
+    def stop(self) -> None:
+        """Asks for the end: the batch in hand is finished, then `run` leaves the group and returns."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Rates matches until `stop`; a lost or restarting Redis is waited for, however long."""
+        away = 0.0
+        while not self._stop.is_set():
+            try:
+                await self.engine.store.create_group()
+                await self.engine.claim_own()
+                if away:
+                    log.info("Redis is back", ladder=self.engine.ladder)
+                    away = 0.0
+                await self._work()
+            except (RedisError, OSError) as error:
+                # What was claimed stays claimed; it is read again when Redis is back.
+                self.engine.waiting.clear()
+                if isinstance(error, ResponseError) and "NOGROUP" in str(error):
+                    log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
+                elif not away:
+                    log.warning(
+                        "Redis does not answer; trying on", ladder=self.engine.ladder, error=quote(str(error), 200)
+                    )
+                away = min(away * 2 or 0.05, _LONGEST_AWAY)
+                await self._sleep(away)
+        try:
+            await self.engine.leave()
+        except (RedisError, OSError) as error:
+            log.warning(
+                "stopped without Redis; the others take over later",
+                ladder=self.engine.ladder,
+                error=quote(str(error), 200),
+            )
+
+    async def _work(self) -> None:
+        engine = self.engine
+        pause, moved_at, blocked = 0.0, time.monotonic(), False
+        while not self._stop.is_set():
+            started = time.monotonic()
+            if started >= self._next_tick:
+                self._next_tick = started + _TICK
+                await engine.claim_stale()
+                if engine.waiting and started - moved_at > _STUCK:
+                    await engine.heal()
+            # The next messages are claimed while the present ones are rated and committed.
+            came, done = await _both(engine.claim_new(), engine.settle(probe=blocked))
+            now = time.monotonic()
+            if came or done:
+                self.busy_seconds += now - started
+                moved_at, pause, blocked = now, 0.0, False
+            elif engine.waiting:
+                # All of them wait for a message that another worker has in hand.
+                blocked = True
+                pause = min(pause * 2 or 0.001, _LONGEST_PAUSE)
+                await self._sleep(pause)
+            else:
+                moved_at = now
+                await self._wait_for_message(max(self._next_tick - now, 0.001))
+
+    async def _wait_for_message(self, seconds: float) -> None:
+        waiting = asyncio.ensure_future(
+            self.engine.store.wait_for_message(self.engine.newest, max(int(seconds * 1000), 1))
+        )
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            if not waiting.done():
+                waiting.cancel()
+        if waiting.done() and not waiting.cancelled():
+            waiting.result()
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+async def _both(first: Coroutine[Any, Any, int], second: Coroutine[Any, Any, int]) -> tuple[int, int]:
+    """Awaits both to their end, then raises what either raised."""
+    one, two = await asyncio.gather(first, second, return_exceptions=True)
+    if isinstance(one, BaseException):
+        raise one
+    if isinstance(two, BaseException):
+        raise two
+    return one, two

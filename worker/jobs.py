@@ -1,0 +1,245 @@
+"""The arq side: the second door for matches, housekeeping, and the worker that runs the intakes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import structlog
+from arq import cron
+from arq.worker import func
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from contracts import JOB, QUEUE, Reason
+from contracts.names import FIELD, scope
+from worker import logs
+from worker.connect import UnfitServer, arq_pool, connect, dangers
+from worker.engine import Engine
+from worker.intake import Intake
+from worker.keys import Keys
+from worker.settings import ConfigError, Ladder, Settings, load_ladders, load_settings
+from worker.store import Store
+from worker.validation import quote
+
+__all__ = ["Desk", "decode_job", "encode_job", "worker_settings"]
+
+log = structlog.get_logger("worker.jobs")
+
+#: The job that an unreadable job is turned into; a server cannot ask for it by name.
+_UNREADABLE = "keep_unreadable_job"
+#: Seconds that a stopping worker waits for the batches in hand.
+_DRAIN_SECONDS = 5.0
+#: arq tries a cancelled job again as often as this: workers may come and go, a match may not be lost.
+_TRIES = 100_000
+
+
+class Desk:
+    """What the jobs of one worker process share: settings, ladders, Redis, and the running intakes."""
+
+    def __init__(self, settings: Settings, ladders: dict[str, Ladder]) -> None:
+        self.settings = settings
+        self.ladders = ladders
+        self.redis: Redis = connect(settings.redis_url)
+        self.intakes: list[Intake] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Checks the server and starts an intake for each ladder."""
+        for danger in await dangers(self.redis):
+            log.warning(danger)
+        host = socket.gethostname()
+        for ladder in self.ladders.values():
+            name = f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
+            store = Store(self.redis, ladder.name, ladder.system, horizon=self.settings.horizon_ms)
+            engine = Engine(store, ladder.name, ladder.system, name, self.settings.limits())
+            intake = Intake(engine)
+            self.intakes.append(intake)
+            self._tasks.append(asyncio.create_task(intake.run(), name=f"intake {ladder.name}"))
+            log.info("rating", ladder=ladder.name, system=ladder.system.name, consumer=name)
+
+    async def stop(self) -> None:
+        """Finishes the batches in hand, within a few seconds, and closes the connections."""
+        for intake in self.intakes:
+            intake.stop()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_DRAIN_SECONDS)
+            for task in late:
+                log.warning("stopped in the middle of a batch; the others take it over", intake=task.get_name())
+                task.cancel()
+        await self.redis.aclose()  # type: ignore[attr-defined]
+        settled = sum(sum(intake.engine.settled.values()) for intake in self.intakes)
+        log.info("stopped", settled=settled)
+
+    async def bury(self, raw: bytes, reason: Reason, detail: str, ladder: str | None = None) -> None:
+        """Keeps what came by a job and cannot be passed on, as a dead letter of a ladder."""
+        keys = Keys(ladder if ladder in self.ladders else next(iter(self.ladders)))
+        now = int(time.time() * 1000)
+        letter: dict[Any, Any] = {
+            "message": raw,
+            "reason": reason.value,
+            "detail": detail,
+            "source_id": "",
+            "attempts": 1,
+            "first_seen": now,
+            "dead_at": now,
+        }
+        async with self.redis.pipeline(transaction=True) as pipe:
+            pipe.xadd(keys.dead_letters, letter)
+            pipe.hincrby(keys.counts, f"dead:{reason.value}", 1)
+            await pipe.execute()
+        log.warning("dead letter", reason=reason.value, detail=detail)
+
+
+async def _patiently(act: Callable[[], Any]) -> Any:
+    """Repeats until Redis answers: a match that came by a job has no other place than this job."""
+    pause = 0.05
+    while True:
+        try:
+            return await act()
+        except (RedisError, OSError) as error:
+            log.warning("Redis does not answer; the job waits", error=quote(str(error), 200))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+
+async def match_finished(ctx: dict[str, Any], payload: Any) -> None:
+    """Appends a match or tournament (an object, or its JSON text) to its ladder's inbox."""
+    desk: Desk = ctx["desk"]
+    raw = payload.encode("utf-8", "surrogatepass") if isinstance(payload, str) else orjson.dumps(payload)
+    try:
+        data = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        await _patiently(lambda: desk.bury(raw, Reason.MALFORMED, f"message: not JSON: {error}"))
+        return
+    ladder = data.get("ladder") if isinstance(data, dict) else None
+    try:
+        scope(ladder if isinstance(ladder, str) else "")
+    except ValueError:
+        detail = f"ladder: {quote(ladder)} is not allowed; the job's payload must name its ladder"
+        await _patiently(lambda: desk.bury(raw, Reason.INVALID, detail))
+        return
+    inbox = Keys(str(ladder)).inbox
+    if ladder not in desk.ladders and not await _patiently(lambda: desk.redis.exists(inbox)):
+        detail = f"ladder: {quote(ladder)} is rated by no worker; known here are {', '.join(desk.ladders)}"
+        await _patiently(lambda: desk.bury(raw, Reason.WRONG_LADDER, detail))
+        return
+    await _patiently(lambda: desk.redis.xadd(inbox, {FIELD: raw}))
+
+
+async def keep_unreadable_job(ctx: dict[str, Any], raw: str, reason: str, detail: str) -> None:
+    """Keeps a job that could not be read; `raw` is its bytes in base 64."""
+    desk: Desk = ctx["desk"]
+    await _patiently(lambda: desk.bury(base64.b64decode(raw), Reason(reason), detail))
+
+
+async def housekeeping(ctx: dict[str, Any]) -> None:
+    """Once a minute: trims each ledger by age."""
+    desk: Desk = ctx["desk"]
+    days = desk.settings.keep_events_days
+    if not days:
+        return
+    oldest = int(time.time() * 1000 - days * 86_400_000)
+    for ladder in desk.ladders:
+        await desk.redis.xtrim(Keys(ladder).outbox, minid=oldest, approximate=True)
+
+
+def encode_job(job: dict[str, Any]) -> bytes:
+    """A job or a result as JSON; what JSON cannot say is written as text."""
+    return orjson.dumps(job, default=str)
+
+
+def decode_job(raw: bytes) -> dict[str, Any]:
+    """A job from its JSON. One that cannot be run is turned into a job that keeps it as a dead letter:
+    it is neither dropped nor, when it is pickled, ever unpickled.
+    """
+    try:
+        job = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        pickled = raw[:1] == b"\x80"
+        text = "job: it is pickled; give the arq pool JSON as its serializer" if pickled else "job: it is not JSON"
+        return _unreadable(raw, Reason.MALFORMED, text)
+    if not isinstance(job, dict) or not {"f", "a", "k", "et"} <= job.keys():
+        return _unreadable(raw, Reason.MALFORMED, "job: it is not one of arq's jobs")
+    if not (isinstance(job["f"], str) and isinstance(job["a"], list) and isinstance(job["k"], dict)):
+        return _unreadable(raw, Reason.MALFORMED, "job: it is not one of arq's jobs")
+    if not isinstance(job["et"], int):
+        return _unreadable(raw, Reason.MALFORMED, "job: its time is not a number")
+    job.setdefault("t", None)
+    if job["f"] == JOB:
+        if len(job["a"]) == 1 and not job["k"]:
+            return job
+        if not job["a"] and job["k"].keys() == {"payload"}:
+            return job
+        text = f"job: {JOB} takes one argument, the match; it was given {len(job['a']) + len(job['k'])}"
+        return _unreadable(raw, Reason.INVALID, text)
+    if job["f"] == "cron:housekeeping":
+        return {**job, "a": [], "k": {}}
+    return _unreadable(raw, Reason.INVALID, f"job: {quote(job['f'])} is not known; use {JOB}")
+
+
+def _unreadable(raw: bytes, reason: Reason, detail: str) -> dict[str, Any]:
+    return {
+        "t": None,
+        "f": _UNREADABLE,
+        "a": [base64.b64encode(raw).decode(), reason.value, detail],
+        "k": {},
+        "et": int(time.time() * 1000),
+    }
+
+
+async def _startup(ctx: dict[str, Any]) -> None:
+    desk: Desk = ctx["desk"]
+    try:
+        await _patiently(desk.start)
+    except UnfitServer as error:
+        sys.stderr.write(f"match-ratings: {error}\n")
+        raise SystemExit(3) from None
+
+
+async def _shutdown(ctx: dict[str, Any]) -> None:
+    await ctx["desk"].stop()
+
+
+def worker_settings() -> type[Any]:
+    """arq's settings class for this environment; exits with code 2 and one sentence on a wrong one."""
+    try:
+        settings = load_settings()
+        ladders = load_ladders(settings.config)
+        desk = Desk(settings, ladders)
+    except (ConfigError, ValueError) as error:
+        sys.stderr.write(f"match-ratings: {error}\n")
+        raise SystemExit(2) from None
+    logs.configure(settings.log_level, settings.log_format)
+
+    class WorkerSettings:
+        """What `arq worker.settings.WorkerSettings` runs."""
+
+        queue_name = QUEUE
+        functions = [
+            func(match_finished, name=JOB, max_tries=_TRIES, keep_result=0),  # type: ignore[arg-type]
+            func(keep_unreadable_job, name=_UNREADABLE, max_tries=_TRIES, keep_result=0),  # type: ignore[arg-type]
+        ]
+        cron_jobs = [cron(housekeeping, second=17, timeout=50, keep_result=0)]
+        redis_pool = arq_pool(settings.redis_url, encode_job, decode_job)
+        job_serializer = staticmethod(encode_job)
+        job_deserializer = staticmethod(decode_job)
+        on_startup = staticmethod(_startup)
+        on_shutdown = staticmethod(_shutdown)
+        ctx = {"desk": desk}
+        max_jobs = 100
+        poll_delay = 0.25
+        keep_result = 0
+        log_results = False
+        # A job waits for a Redis that is away, for as long as it takes.
+        job_timeout = 86_400
+
+    return WorkerSettings

@@ -1,0 +1,67 @@
+"""The only place that builds Redis keys; the streams' names come from contracts.
+
+A key's last part may be an id from a message: any Unicode without control characters. It follows the
+ladder's hash tag and a fixed word, so that no id can reach another ladder's or another kind's keys.
+"""
+
+from __future__ import annotations
+
+from contracts import names
+
+__all__ = ["Keys"]
+
+
+class Keys:
+    """The keys of one ladder, all in one hash slot. A name that ends in ``_`` is a prefix for an id."""
+
+    __slots__ = (
+        "counts",
+        "dead_letters",
+        "games_",
+        "inbox",
+        "leaderboard",
+        "line_",
+        "outbox",
+        "player_",
+        "prizes_",
+        "receipt_",
+    )
+
+    def __init__(self, ladder: str) -> None:
+        scope = names.scope(ladder)
+        #: Stream: what match servers send.
+        self.inbox = names.inbox(ladder)
+        #: Stream: rating changes, the ledger.
+        self.outbox = names.outbox(ladder)
+        #: Stream: what could not be rated.
+        self.dead_letters = names.dead_letters(ladder)
+        #: Sorted set: player -> rating.
+        self.leaderboard = names.leaderboard(ladder)
+        #: Hash: outcome (rated, duplicate, aside, dead:<reason>, ...) -> how many since the start.
+        self.counts = f"{scope}:counts"
+        #: Hash: a player's rating, sequence, games, last game, and the system's own fields.
+        self.player_ = f"{scope}:player:"
+        #: Sorted set: match id -> finished_at in ms, a player's ranked games.
+        self.games_ = f"{scope}:games:"
+        #: List: stream ids of a player's claimed, unrated matches, oldest first.
+        self.line_ = f"{scope}:line:"
+        #: String: a match's ledger id and content digest, or the ids that wait to become it.
+        self.receipt_ = f"{scope}:receipt:"
+        #: String: the same for a tournament.
+        self.prizes_ = f"{scope}:prizes:"
+
+    def player(self, player: str) -> str:
+        """The key of a player's state."""
+        return self.player_ + player
+
+    def games(self, player: str) -> str:
+        """The key of a player's ranked games."""
+        return self.games_ + player
+
+    def line(self, player: str) -> str:
+        """The key of a player's line."""
+        return self.line_ + player
+
+    def receipt(self, match_id: str) -> str:
+        """The key of a match's receipt."""
+        return self.receipt_ + match_id

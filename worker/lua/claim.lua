@@ -1,0 +1,122 @@
+-- Claims messages for one worker and puts each on the lines of its players, in one step, so that every
+-- line has the order of the stream whatever the number of workers.
+--
+-- KEYS[1]  inbox (stream)
+-- KEYS[2]  prefix of the lines (lists)
+-- KEYS[3]  prefix of the receipts of matches (strings)
+-- KEYS[4]  prefix of the receipts of tournaments (strings)
+-- ARGV[1]  consumer group
+-- ARGV[2]  this worker's consumer name
+-- ARGV[3]  what to claim: 'new' (not delivered yet), 'own' (this consumer's, after a lost reply) or
+--          'stale' (those of consumers that are gone)
+-- ARGV[4]  how many at most
+-- ARGV[5]  own: the stream id to go on after; stale: ms after which a silent consumer counts as gone
+-- ARGV[6]  the largest message that is read, in bytes
+-- ARGV[7]  the consumer name under which stopping workers leave what they could not finish
+--
+-- Returns {server time in ms, id of the stream's newest entry, entries}; each entry is
+-- {id, attempts, kind, message, size in bytes, first, effect id, player, ...}:
+--   kind    'match', 'tournament', or '' when this script could not read it and queued it nowhere
+--   message false when there is none or it is too large
+--   first   1 when no earlier message with this effect id is known, else 0
+--
+-- Writes: the group's pending entries; new: RPUSH on each player's line, and the receipt key '? <id>'
+-- (reserved by the entries named there, the first of them may be rated); stale: deletes consumers that
+-- are gone and hold nothing. A message that was claimed once already is on its lines already.
+
+local inbox, group, consumer, count = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
+local max_bytes = tonumber(ARGV[6])
+
+-- What the lines need of a message: kind, effect id, players; nil when it cannot be had.
+local function read(raw)
+  local ok, message = pcall(cjson.decode, raw)
+  if not ok or type(message) ~= 'table' then return nil end
+  local kind, id, players = 'match', message.match_id, message.players
+  if message.type == 'tournament-finished' then
+    kind, id, players = 'tournament', message.tournament_id, message.podium
+  end
+  if type(id) ~= 'string' or id == '' or #id > 512 or type(players) ~= 'table' then return nil end
+  if #players < 1 or #players > 16 or (kind == 'match' and #players ~= 2) then return nil end
+  local seen = {}
+  for _, player in ipairs(players) do
+    if type(player) ~= 'string' or player == '' or #player > 512 or seen[player] then return nil end
+    seen[player] = true
+  end
+  return kind, id, players
+end
+
+local function queue(id, key, players)
+  for _, player in ipairs(players) do redis.call('RPUSH', KEYS[2] .. player, id) end
+  if redis.call('SET', key, '? ' .. id, 'NX') then return 1 end
+  if string.sub(redis.call('GET', key), 1, 2) == '? ' then redis.call('APPEND', key, ' ' .. id) end
+  return 0
+end
+
+local function describe(entry, attempts, is_new)
+  local id, raw = entry[1], false
+  for i = 1, #entry[2], 2 do
+    if entry[2][i] == 'message' then raw = entry[2][i + 1] break end
+  end
+  local size = raw and #raw or 0
+  if size > max_bytes then raw = false end
+  local kind, effect, players
+  if raw then kind, effect, players = read(raw) end
+  if not kind then return {id, attempts, '', raw, size, 0, ''} end
+  local first = 0
+  if is_new then first = queue(id, (kind == 'match' and KEYS[3] or KEYS[4]) .. effect, players) end
+  local described = {id, attempts, kind, raw, size, first, effect}
+  for i, player in ipairs(players) do described[7 + i] = player end
+  return described
+end
+
+local found = {}
+
+local function add_pending(pending)
+  for _, item in ipairs(pending) do
+    local entry = redis.call('XRANGE', inbox, item[1], item[1])[1]
+    if entry then
+      found[#found + 1] = describe(entry, item[4], false)
+    else
+      redis.call('XACK', inbox, group, item[1])  -- somebody deleted the message itself
+    end
+  end
+end
+
+if ARGV[3] == 'new' then
+  local reply = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', count, 'STREAMS', inbox, '>')
+  for _, entry in ipairs(reply and reply[1][2] or {}) do
+    found[#found + 1] = describe(entry, 1, true)
+  end
+elseif ARGV[3] == 'own' then
+  add_pending(redis.call('XPENDING', inbox, group, '(' .. ARGV[5], '+', count, consumer))
+else
+  for _, info in ipairs(redis.call('XINFO', 'CONSUMERS', inbox, group)) do
+    local about = {}
+    for i = 1, #info, 2 do about[info[i]] = info[i + 1] end
+    if about.name ~= consumer and (about.idle >= tonumber(ARGV[5]) or about.name == ARGV[7]) then
+      local room = count - #found
+      if about.pending == 0 then
+        redis.call('XGROUP', 'DELCONSUMER', inbox, group, about.name)
+      elseif room > 0 then
+        local pending = redis.call('XPENDING', inbox, group, '-', '+', room, about.name)
+        -- Two workers have gone already with one of these in hand: from now on one at a time, so that
+        -- a message that kills its worker does not use up the attempts of its neighbours.
+        local suspect = false
+        for _, item in ipairs(pending) do suspect = suspect or item[4] > 1 end
+        local taken = {}
+        for i, item in ipairs(pending) do
+          if suspect and (i > 1 or #found > 0) then break end
+          redis.call('XCLAIM', inbox, group, consumer, 0, item[1])
+          item[4] = item[4] + 1
+          taken[i] = item
+        end
+        add_pending(taken)
+        if suspect then break end
+      end
+    end
+  end
+end
+
+local time = redis.call('TIME')
+local newest = redis.call('XREVRANGE', inbox, '+', '-', 'COUNT', 1)[1]
+return {time[1] * 1000 + math.floor(time[2] / 1000), newest and newest[1] or '0-0', found}

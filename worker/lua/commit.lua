@@ -1,0 +1,175 @@
+-- Carries out what a worker decided for some messages, each one wholly or not at all: ratings, windows,
+-- receipt, leaderboard, event, and the message's own removal change together or stay together.
+--
+-- KEYS[1]  inbox (stream)                    KEYS[6]  prefix of the players (hashes)
+-- KEYS[2]  outbox (stream)                   KEYS[7]  prefix of the games (sorted sets)
+-- KEYS[3]  dead letters (stream)             KEYS[8]  prefix of the lines (lists)
+-- KEYS[4]  leaderboard (sorted set)
+-- KEYS[5]  counts (hash)
+-- ARGV[1]  consumer group
+-- ARGV[2]  ms for which a game stays in its players' windows
+-- ARGV[3]  how many of the system's own fields a player has, n; ARGV[4..3+n] their names
+-- then for each message: verb, id, receipt key ('' when none), number of players, player, ..., and
+--   rate   digest, receipt's ms to live, match id ('' when it is no game), finished_at in ms, games
+--          older than this (ms) leave the windows, event JSON; then for each player: sequence as read,
+--          leaderboard score ('' when not listed), rating, games, last game in ms, own fields ...
+--   aside  digest, receipt's ms to live          (known, and not rated by the rules)
+--   again  digest                                (the same content has had its effect)
+--   dead   reason, detail, attempts, first seen in ms, now in ms
+--
+-- Returns for each message: 1 done; 0 not its turn yet, nothing changed; -1 no longer in the inbox,
+-- nothing changed; or a text, the error that kept it from being done.
+--
+-- Writes: all keys above, and the receipts given.
+
+local inbox, outbox, dead_letters, leaderboard, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local player_, games_, line_ = KEYS[6], KEYS[7], KEYS[8]
+local group, keep_ms = ARGV[1], ARGV[2]
+
+-- A key that holds something else must stop us before the first write, not in the middle of one.
+redis.call('XLEN', outbox)
+redis.call('XLEN', dead_letters)
+redis.call('ZCARD', leaderboard)
+redis.call('HLEN', counts)
+
+local at = 3
+local function take()
+  at = at + 1
+  return ARGV[at]
+end
+
+local own_fields = {}
+at = 2
+for i = 1, tonumber(take()) do own_fields[i] = take() end
+
+local done, tally = {}, {}
+
+local function finish(id, outcome)
+  done[#done + 1] = id
+  tally[outcome] = (tally[outcome] or 0) + 1
+  return 1
+end
+
+-- 1 when the message is next for all its players, 0 when it must wait, -1 when it is gone.
+local function turn(id, players)
+  for _, player in ipairs(players) do
+    if redis.call('LINDEX', line_ .. player, 0) ~= id then
+      return redis.call('XRANGE', inbox, id, id)[1] and 0 or -1
+    end
+  end
+  return 1
+end
+
+-- Whether this message may have the effect: nobody has had it, and no earlier one waits for it.
+local function may_settle(receipt, id)
+  local text = redis.call('GET', receipt)
+  return not text or text == '? ' .. id or string.sub(text, 1, #id + 3) == '? ' .. id .. ' '
+end
+
+local function settle(receipt, ledger_id, digest, ttl)
+  redis.call('SET', receipt, ledger_id .. ' ' .. digest, 'PX', ttl)
+end
+
+-- Takes a message off the list of those that wait to have this effect.
+local function withdraw(receipt, id)
+  local text = redis.call('GET', receipt)
+  if not text or string.sub(text, 1, 2) ~= '? ' then return end
+  local rest = {}
+  for other in string.gmatch(string.sub(text, 3), '%S+') do
+    if other ~= id then rest[#rest + 1] = other end
+  end
+  if #rest == 0 then redis.call('DEL', receipt) else redis.call('SET', receipt, '? ' .. table.concat(rest, ' ')) end
+end
+
+local verbs = {}
+
+function verbs.rate(id, receipt, players)
+  local digest, ttl, match_id, finished_at, window_end, event =
+    take(), take(), take(), take(), take(), take()
+  local width = 5 + #own_fields
+  local first = at
+  at = at + width * #players
+  local may = turn(id, players)
+  if may ~= 1 then return may end
+  if not may_settle(receipt, id) then return 0 end
+  for i, player in ipairs(players) do
+    local sequence = redis.call('HGET', player_ .. player, 'sequence') or '0'
+    if sequence ~= ARGV[first + (i - 1) * width + 1] then return 0 end
+  end
+  local ledger_id = redis.call('XADD', outbox, '*', 'message', event)
+  settle(receipt, ledger_id, digest, ttl)
+  for i, player in ipairs(players) do
+    local base = first + (i - 1) * width
+    local state = {'rating', ARGV[base + 3], 'sequence', string.format('%.0f', ARGV[base + 1] + 1),
+      'games', ARGV[base + 4], 'last_game', ARGV[base + 5]}
+    for n, name in ipairs(own_fields) do
+      state[#state + 1] = name
+      state[#state + 1] = ARGV[base + 5 + n]
+    end
+    redis.call('HSET', player_ .. player, unpack(state))
+    if ARGV[base + 2] == '' then
+      redis.call('ZREM', leaderboard, player)
+    else
+      redis.call('ZADD', leaderboard, ARGV[base + 2], player)
+    end
+    if match_id ~= '' then
+      local games = games_ .. player
+      redis.call('ZADD', games, finished_at, match_id)
+      redis.call('ZREMRANGEBYSCORE', games, '-inf', window_end)
+      redis.call('PEXPIRE', games, keep_ms)
+    end
+    redis.call('LPOP', line_ .. player)
+  end
+  return finish(id, 'rated')
+end
+
+function verbs.aside(id, receipt, players)
+  local digest, ttl = take(), take()
+  local may = turn(id, players)
+  if may ~= 1 then return may end
+  if not may_settle(receipt, id) then return 0 end
+  settle(receipt, '-', digest, ttl)
+  for _, player in ipairs(players) do redis.call('LPOP', line_ .. player) end
+  return finish(id, 'aside')
+end
+
+function verbs.again(id, receipt, players)
+  local digest = take()
+  local may = turn(id, players)
+  if may ~= 1 then return may end
+  local text = redis.call('GET', receipt)
+  if not text or string.match(text, '^[^?]%S* (%S+)$') ~= digest then return 0 end
+  for _, player in ipairs(players) do redis.call('LPOP', line_ .. player) end
+  return finish(id, 'duplicate')
+end
+
+function verbs.dead(id, receipt, players)
+  local reason, detail, attempts, first_seen, now = take(), take(), take(), take(), take()
+  local entry = redis.call('XRANGE', inbox, id, id)[1]
+  if not entry then return -1 end
+  -- An entry without a message is kept whole, so that nothing of it is lost.
+  local raw = cjson.encode(entry[2])
+  for i = 1, #entry[2], 2 do
+    if entry[2][i] == 'message' then raw = entry[2][i + 1] break end
+  end
+  redis.call('XADD', dead_letters, '*', 'message', raw, 'reason', reason, 'detail', detail,
+    'source_id', id, 'attempts', attempts, 'first_seen', first_seen, 'dead_at', now)
+  for _, player in ipairs(players) do redis.call('LREM', line_ .. player, 0, id) end
+  if receipt ~= '' then withdraw(receipt, id) end
+  return finish(id, 'dead:' .. reason)
+end
+
+local statuses = {}
+while at < #ARGV do
+  local verb, id, receipt, players = take(), take(), take(), {}
+  for i = 1, tonumber(take()) do players[i] = take() end
+  local ok, status = pcall(verbs[verb], id, receipt, players)
+  statuses[#statuses + 1] = ok and status or tostring(type(status) == 'table' and status.err or status)
+end
+
+if #done > 0 then
+  redis.call('XACK', inbox, group, unpack(done))
+  redis.call('XDEL', inbox, unpack(done))
+  for outcome, number in pairs(tally) do redis.call('HINCRBY', counts, outcome, number) end
+end
+return statuses

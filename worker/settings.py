@@ -1,0 +1,157 @@
+"""What an operator sets: RATINGS_* variables and the ladders' TOML file; and arq's WorkerSettings."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from contracts import names
+from worker.engine import Limits
+from worker.rating import SYSTEMS, RatingSystem
+from worker.validation import quote
+
+if TYPE_CHECKING:
+    from worker.jobs import WorkerSettings as WorkerSettings
+
+__all__ = ["ConfigError", "Ladder", "Settings", "WorkerSettings", "load_ladders", "load_settings"]
+
+
+class ConfigError(Exception):
+    """A setting is wrong; the text is one sentence that names it, its value and what is allowed."""
+
+
+class Settings(BaseSettings):
+    """The RATINGS_* environment variables."""
+
+    model_config = SettingsConfigDict(env_prefix="RATINGS_", frozen=True, extra="ignore")
+
+    #: Where Redis or Valkey is; rediss:// for TLS.
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    #: A TOML file with the ladders; without it there is one, backgammon.
+    config: Path | None = None
+    #: Messages that a worker claims in one step.
+    batch: Annotated[int, Field(ge=1, le=2000)] = 256
+    #: Messages committed in one script call.
+    chunk: Annotated[int, Field(ge=1, le=256)] = 64
+    #: Claims after which a message is a dead letter.
+    max_attempts: Annotated[int, Field(ge=3, le=1000)] = 10
+    #: How old a match may be, and how long receipts are kept, in days.
+    horizon_days: Annotated[float, Field(gt=0, le=365)] = 14
+    #: After how many seconds of silence a worker counts as gone.
+    idle_seconds: Annotated[float, Field(ge=1, le=86_400)] = 30
+    #: How long events are kept in the ledger, in days; 0 for ever.
+    keep_events_days: Annotated[float, Field(ge=0)] = 90
+    #: Which messages are logged.
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    #: "auto": JSON where standard error is no terminal.
+    log_format: Literal["auto", "json", "console"] = "auto"
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_a_redis_url(cls, url: str) -> str:
+        if not url.startswith(("redis://", "rediss://", "unix://")):
+            msg = "it must begin with redis://, rediss:// or unix://"
+            raise ValueError(msg)
+        return url
+
+    @property
+    def horizon_ms(self) -> int:
+        """The horizon in ms."""
+        return int(self.horizon_days * 86_400_000)
+
+    def limits(self) -> Limits:
+        """The engine's share of the settings."""
+        return Limits(
+            batch=self.batch,
+            chunk=self.chunk,
+            waiting=2 * self.batch,
+            attempts=self.max_attempts,
+            horizon=self.horizon_ms,
+            idle=int(self.idle_seconds * 1000),
+        )
+
+
+class Ladder(BaseModel):
+    """One ladder: its name and the rating system with the ladder's settings for it."""
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    name: str
+    system: RatingSystem
+
+
+def load_settings() -> Settings:
+    """The settings of this process's environment; raises ConfigError."""
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise ConfigError(_first(error, lambda path: f"RATINGS_{path[0].upper()}")) from None
+
+
+def load_ladders(config: Path | None) -> dict[str, Ladder]:
+    """The ladders of a TOML file, by name; without a file the one ladder `backgammon`.
+
+    Raises ConfigError.
+    """
+    if config is None:
+        return {"backgammon": Ladder(name="backgammon", system=SYSTEMS["backgammon"]())}
+    try:
+        data = tomllib.loads(config.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"RATINGS_CONFIG: {quote(str(config), 200)} cannot be read: {error.strerror}"
+        raise ConfigError(msg) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        msg = f"RATINGS_CONFIG: {quote(str(config), 200)} is not TOML: {error}"
+        raise ConfigError(msg) from None
+    unknown = sorted(set(data) - {"ladders"})
+    if unknown:
+        msg = f"{quote(unknown[0])} in the configuration is not known; it has tables named [ladders.<name>]"
+        raise ConfigError(msg)
+    tables = data.get("ladders", {})
+    if not isinstance(tables, dict) or not tables:
+        msg = "the configuration names no ladder; it needs at least one table [ladders.<name>]"
+        raise ConfigError(msg)
+    return {name: _ladder(name, table) for name, table in tables.items()}
+
+
+def _ladder(name: str, table: Any) -> Ladder:
+    try:
+        names.scope(name)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if not isinstance(table, dict):
+        msg = f"ladders.{name}: {quote(table)} is not allowed; it must be a table"
+        raise ConfigError(msg)
+    table = dict(table)
+    system = table.pop("system", "backgammon")
+    if not isinstance(system, str) or system not in SYSTEMS:
+        msg = f"ladders.{name}.system: {quote(system)} is not allowed; use one of {', '.join(SYSTEMS)}"
+        raise ConfigError(msg)
+    try:
+        return Ladder(name=name, system=SYSTEMS[system](**table))
+    except ValidationError as error:
+        raise ConfigError(_first(error, lambda path: ".".join(("ladders", name, *path)))) from None
+
+
+def _first(error: ValidationError, name: Any) -> str:
+    """The first problem as one sentence; a value that may be a secret is not shown."""
+    item = error.errors(include_url=False)[0]
+    path = [str(part) for part in item["loc"]] or ["?"]
+    text = item["msg"].removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        return f"{name(path)}: there is no setting of this name"
+    shown = "the value" if "url" in path[0] else quote(item["input"])
+    return f"{name(path)}: {shown} is not allowed: {text[:1].lower()}{text[1:]}"
+
+
+def __getattr__(name: str) -> Any:
+    # arq imports this by name; it is made only then, since it reads the environment.
+    if name == "WorkerSettings":
+        from worker.jobs import worker_settings
+
+        return worker_settings()
+    raise AttributeError(name)

@@ -1,0 +1,217 @@
+"""Redis, for one ladder: the scripts, and what they return as plain values. Nothing else calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from typing import Any, Final, Literal, NamedTuple
+
+import orjson
+from redis.asyncio import Redis
+from redis.exceptions import NoScriptError, ResponseError
+
+from contracts.names import GROUP, MAX_MESSAGE_BYTES
+from worker.batch import WINDOW_MS, Commit, Entry, Player, Snapshot
+from worker.keys import Keys
+from worker.rating import RatingSystem, State
+
+__all__ = ["LEFT_BEHIND", "Claim", "Claimed", "Store"]
+
+#: The consumer name under which stopping workers leave what they could not finish.
+LEFT_BEHIND: Final = "left-behind"
+
+
+class Claimed(NamedTuple):
+    """A claimed message as the script described it."""
+
+    entry: Entry
+    kind: Literal["match", "tournament", ""]
+    raw: bytes | None
+    size: int
+    effect_id: str
+
+
+class Claim(NamedTuple):
+    """What one claim brought."""
+
+    #: The server's time in ms.
+    now: int
+    #: The id of the stream's newest entry; everything up to it has been delivered to somebody when
+    #: a claim of new messages brought none.
+    newest: str
+    found: list[Claimed]
+
+
+class _Script:
+    def __init__(self, name: str) -> None:
+        self.text = resources.files("worker").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
+        self.sha: str | None = None
+
+    async def __call__(self, redis: Redis, keys: Sequence[str], args: Iterable[Any]) -> Any:
+        if self.sha is None:
+            self.sha = await self._load(redis)
+        try:
+            return await redis.execute_command("EVALSHA", self.sha, len(keys), *keys, *args)
+        except NoScriptError:  # the server was restarted or its scripts were flushed
+            self.sha = await self._load(redis)
+            return await redis.execute_command("EVALSHA", self.sha, len(keys), *keys, *args)
+
+    async def _load(self, redis: Redis) -> str:
+        sha = await redis.script_load(self.text)
+        return sha.decode() if isinstance(sha, bytes) else str(sha)
+
+
+class Store:
+    """One ladder's data. Every method raises redis.exceptions.RedisError when Redis does not answer."""
+
+    def __init__(self, redis: Redis, ladder: str, system: RatingSystem, *, horizon: int) -> None:
+        """`redis` must return bytes (decode_responses off); `horizon` in ms."""
+        self.redis = redis
+        self.keys = Keys(ladder)
+        self.system = system
+        self._keep_games = WINDOW_MS + horizon
+        self._fields = ["rating", "sequence", "games", "last_game", *system.fields]
+        self._claim, self._read, self._commit = _Script("claim"), _Script("read"), _Script("commit")
+        self._heal, self._leave = _Script("heal"), _Script("leave")
+
+    async def create_group(self) -> None:
+        """Creates the consumer group, and the inbox with it, where they do not exist yet."""
+        try:
+            await self.redis.xgroup_create(self.keys.inbox, GROUP, id="0", mkstream=True)
+        except ResponseError as error:
+            if "BUSYGROUP" not in str(error):
+                raise
+
+    async def claim(
+        self, consumer: str, what: Literal["new", "own", "stale"], count: int, argument: str | int = ""
+    ) -> Claim:
+        """Claims up to `count` messages.
+
+        `argument` is for "own" the id to go on after, for "stale" the ms of silence after which a
+        consumer counts as gone.
+        """
+        keys = self.keys
+        now, newest, found = await self._claim(
+            self.redis,
+            (keys.inbox, keys.line_, keys.receipt_, keys.prizes_),
+            (GROUP, consumer, what, count, argument, MAX_MESSAGE_BYTES, LEFT_BEHIND),
+        )
+        return Claim(now, newest.decode(), [self._claimed(item) for item in found])
+
+    def _claimed(self, item: list[Any]) -> Claimed:
+        entry_id, attempts, kind, raw, size, first, effect_id, *players = item
+        entry = Entry(entry_id.decode(), attempts, first=bool(first))
+        kind = kind.decode()
+        effect = effect_id.decode("utf-8", "surrogateescape")
+        if kind:
+            entry.players = tuple([player.decode("utf-8", "surrogateescape") for player in players])
+            entry.receipt = (self.keys.receipt_ if kind == "match" else self.keys.prizes_) + effect
+        return Claimed(entry, kind, raw, size, effect)
+
+    async def read(self, entries: Sequence[Entry]) -> Snapshot:
+        """All that `decide` needs for these entries, read in one step."""
+        depth: dict[str, int] = {}
+        windows, window_keys, receipts = [], [], []
+        for entry in entries:
+            if not entry.first:
+                receipts.append(entry.receipt)
+            for name in entry.players:
+                depth[name] = depth.get(name, 0) + 1
+                if entry.message is not None:
+                    finished_at = entry.message.finished_at
+                    windows.append((name, finished_at - WINDOW_MS, finished_at))
+                    window_keys.append((entry.id, name))
+        wanted = {
+            "fields": self._fields,
+            "players": list(depth.items()),
+            "windows": windows,
+            "receipts": receipts,
+        }
+        now, players, counts, texts = await self._read(
+            self.redis, (self.keys.player_, self.keys.games_, self.keys.line_), (orjson.dumps(wanted),)
+        )
+        return Snapshot(
+            now=now,
+            players={name: self._player(stored) for name, stored in zip(depth, players, strict=True)},
+            windows=dict(zip(window_keys, counts, strict=True)),
+            receipts={key: (text or b"").decode() for key, text in zip(receipts, texts, strict=True)},
+        )
+
+    def _player(self, stored: list[Any]) -> Player:
+        line, values = stored
+        ids = [item.decode() for item in line]
+        if isinstance(values, bytes):
+            return Player(self.system.initial(), 0, ids, fault=values[1:].decode("utf-8", "replace"))
+        rating, sequence, games, last_game, *extra = values
+        if rating is None:
+            return Player(self.system.initial(), int(sequence or 0), ids)
+        try:
+            state = State(
+                self.system.number(rating),
+                int(games or 0),
+                int(last_game or 0),
+                tuple([float(value) for value in extra]),
+            )
+            return Player(state, int(sequence or 0), ids)
+        except (TypeError, ValueError) as error:
+            return Player(self.system.initial(), 0, ids, fault=str(error))
+
+    async def commit(self, commits: Sequence[Commit], now: int) -> list[int | str]:
+        """Carries the commits out in one step.
+
+        Returns for each 1 (done), 0 (not its turn yet), -1 (no longer in the inbox), or the text of
+        the error that kept it from being done.
+        """
+        keys, system = self.keys, self.system
+        args: list[Any] = [GROUP, self._keep_games, len(system.fields), *system.fields]
+        oldest = now - self._keep_games
+        for commit in commits:
+            entry = commit.entry
+            args += (commit.verb, entry.id, entry.receipt, len(entry.players), *entry.players)
+            if commit.verb == "rate":
+                message = entry.message
+                assert message is not None
+                match_id = getattr(message, "match_id", "") if commit.game else ""
+                args += (entry.digest, commit.ttl, match_id, message.finished_at, oldest, commit.event)
+                for sequence, state, listed in commit.states:
+                    rating = repr(state.rating)
+                    score = rating if listed else ""
+                    args += (sequence, score, rating, state.games, state.last_game)
+                    if state.extra:
+                        args += [repr(value) for value in state.extra]
+            elif commit.verb == "aside":
+                args += (entry.digest, commit.ttl)
+            elif commit.verb == "again":
+                args.append(entry.digest)
+            else:
+                assert commit.problem is not None
+                reason, detail = commit.problem
+                first_seen = entry.id.partition("-")[0]
+                args += (reason.value, detail, entry.attempts, first_seen, now)
+        statuses = await self._commit(
+            self.redis,
+            (
+                keys.inbox,
+                keys.outbox,
+                keys.dead_letters,
+                keys.leaderboard,
+                keys.counts,
+                keys.player_,
+                keys.games_,
+                keys.line_,
+            ),
+            args,
+        )
+        return [status if isinstance(status, int) else status.decode("utf-8", "replace") for status in statuses]
+
+    async def heal(self, key: str) -> bool:
+        """Frees a line or receipt from a message that is gone; whether anything was put right."""
+        return bool(await self._heal(self.redis, (self.keys.inbox, key), (GROUP, LEFT_BEHIND)))
+
+    async def leave(self, consumer: str) -> int:
+        """Takes a stopping worker out of the group; returns how many messages it left to others."""
+        return int(await self._leave(self.redis, (self.keys.inbox,), (GROUP, consumer, LEFT_BEHIND)))
+
+    async def wait_for_message(self, after: str, ms: int) -> None:
+        """Returns when a message newer than `after` is there, or after `ms` at the latest."""
+        await self.redis.xread({self.keys.inbox: after}, count=1, block=ms)
