@@ -45,7 +45,9 @@ def scope(ladder: str) -> str:
     Raises ValueError when the name is not a slug of at most 64 characters.
     """
     if len(ladder) > 64 or not _LADDER.fullmatch(ladder):
-        msg = f"ladder: {ladder[:80]!r} is not allowed; use 1-64 lower-case letters, digits and single hyphens"
+        msg = (
+            f"ladder: {ladder[:80]!r} is not allowed; use 1-64 lower-case letters, digits and single hyphens"
+        )
         raise ValueError(msg)
     return f"ratings:{{{ladder}}}"
 

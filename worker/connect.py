@@ -69,7 +69,7 @@ class _Patience(Retry):
 
     def __init__(self) -> None:
         super().__init__(
-            ExponentialBackoff(cap=_LONGEST_PAUSE, base=0.05), -1, (ConnectionError, TimeoutError, OSError)
+            ExponentialBackoff(cap=_LONGEST_PAUSE, base=0.05), -1, (ConnectionError, TimeoutError)
         )
         self._main: asyncio.Task[Any] | None = None
 

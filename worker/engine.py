@@ -6,7 +6,6 @@ that settles it, so that an engine can be killed or thrown away at any point.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -86,7 +85,9 @@ class Engine:
         """Takes over messages of workers that are gone; returns how many."""
         claim = await self.store.claim(self.consumer, "stale", self.limits.batch, self.limits.idle)
         if claim.found:
-            log.info("took over messages of a worker that is gone", ladder=self.ladder, count=len(claim.found))
+            log.info(
+                "took over messages of a worker that is gone", ladder=self.ladder, count=len(claim.found)
+            )
         return self._take(claim)
 
     def _take(self, claim: Claim) -> int:

@@ -59,7 +59,9 @@ class Intake:
                     log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
                 elif not away:
                     log.warning(
-                        "Redis does not answer; trying on", ladder=self.engine.ladder, error=quote(str(error), 200)
+                        "Redis does not answer; trying on",
+                        ladder=self.engine.ladder,
+                        error=quote(str(error), 200),
                     )
                 away = min(away * 2 or 0.05, _LONGEST_AWAY)
                 await self._sleep(away)
@@ -120,9 +122,10 @@ class Intake:
 
 async def _both(first: Coroutine[Any, Any, int], second: Coroutine[Any, Any, int]) -> tuple[int, int]:
     """Awaits both to their end, then raises what either raised."""
-    one, two = await asyncio.gather(first, second, return_exceptions=True)
-    if isinstance(one, BaseException):
-        raise one
-    if isinstance(two, BaseException):
-        raise two
-    return one, two
+    beside = asyncio.create_task(first)
+    try:
+        two = await second
+    finally:
+        await asyncio.wait({beside})
+        beside.exception()
+    return beside.result(), two

@@ -73,9 +73,11 @@ class Desk:
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=_DRAIN_SECONDS)
             for task in late:
-                log.warning("stopped in the middle of a batch; the others take it over", intake=task.get_name())
+                log.warning(
+                    "stopped in the middle of a batch; the others take it over", intake=task.get_name()
+                )
                 task.cancel()
-        await self.redis.aclose()  # type: ignore[attr-defined]
+        await self.redis.aclose()
         settled = sum(sum(intake.engine.settled.values()) for intake in self.intakes)
         log.info("stopped", settled=settled)
 
@@ -118,7 +120,8 @@ async def match_finished(ctx: dict[str, Any], payload: Any) -> None:
     try:
         data = orjson.loads(raw)
     except orjson.JSONDecodeError as error:
-        await _patiently(lambda: desk.bury(raw, Reason.MALFORMED, f"message: not JSON: {error}"))
+        detail = f"message: not JSON: {error}"
+        await _patiently(lambda: desk.bury(raw, Reason.MALFORMED, detail))
         return
     ladder = data.get("ladder") if isinstance(data, dict) else None
     try:
@@ -165,7 +168,11 @@ def decode_job(raw: bytes) -> dict[str, Any]:
         job = orjson.loads(raw)
     except orjson.JSONDecodeError:
         pickled = raw[:1] == b"\x80"
-        text = "job: it is pickled; give the arq pool JSON as its serializer" if pickled else "job: it is not JSON"
+        text = (
+            "job: it is pickled; give the arq pool JSON as its serializer"
+            if pickled
+            else "job: it is not JSON"
+        )
         return _unreadable(raw, Reason.MALFORMED, text)
     if not isinstance(job, dict) or not {"f", "a", "k", "et"} <= job.keys():
         return _unreadable(raw, Reason.MALFORMED, "job: it is not one of arq's jobs")
@@ -225,8 +232,8 @@ def worker_settings() -> type[Any]:
 
         queue_name = QUEUE
         functions = [
-            func(match_finished, name=JOB, max_tries=_TRIES, keep_result=0),  # type: ignore[arg-type]
-            func(keep_unreadable_job, name=_UNREADABLE, max_tries=_TRIES, keep_result=0),  # type: ignore[arg-type]
+            func(match_finished, name=JOB, max_tries=_TRIES, keep_result=0),
+            func(keep_unreadable_job, name=_UNREADABLE, max_tries=_TRIES, keep_result=0),
         ]
         cron_jobs = [cron(housekeeping, second=17, timeout=50, keep_result=0)]
         redis_pool = arq_pool(settings.redis_url, encode_job, decode_job)

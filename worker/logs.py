@@ -20,7 +20,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode() for char in text
+        char if char.isprintable() else char.encode("unicode_escape", "surrogatepass").decode()
+        for char in text
     )
 
 
@@ -89,9 +90,7 @@ def configure(level: str = "info", form: str = "auto") -> None:
     else:
         last += [_safe_for_terminals, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     handler = logging.StreamHandler()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[*shared], processors=last)
-    )
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[*shared], processors=last))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

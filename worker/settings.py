@@ -15,7 +15,7 @@ from worker.rating import SYSTEMS, RatingSystem
 from worker.validation import quote
 
 if TYPE_CHECKING:
-    from worker.jobs import WorkerSettings as WorkerSettings
+    WorkerSettings: type[Any]
 
 __all__ = ["ConfigError", "Ladder", "Settings", "WorkerSettings", "load_ladders", "load_settings"]
 

@@ -202,7 +202,9 @@ class Store:
             ),
             args,
         )
-        return [status if isinstance(status, int) else status.decode("utf-8", "replace") for status in statuses]
+        return [
+            status if isinstance(status, int) else status.decode("utf-8", "replace") for status in statuses
+        ]
 
     async def heal(self, key: str) -> bool:
         """Frees a line or receipt from a message that is gone; whether anything was put right."""

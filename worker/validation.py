@@ -61,7 +61,9 @@ def read_message(
     if message.version > VERSION:
         return _unsupported(message.version)
     if not kind:
-        return Problem(Reason.MALFORMED, "message: its players or id are read differently by different parsers")
+        return Problem(
+            Reason.MALFORMED, "message: its players or id are read differently by different parsers"
+        )
     if message.ladder != ladder:
         return Problem(
             Reason.WRONG_LADDER,
@@ -125,7 +127,9 @@ def _explain(raw: bytes, error: ValidationError) -> Problem:
     problems = error.errors(include_url=False)
     if any(item["type"] == "self_play" for item in problems):
         players = quote(data.get("players"))
-        return Problem(Reason.SELF_PLAY, f"players: {players} is not allowed; a match has two different players")
+        return Problem(
+            Reason.SELF_PLAY, f"players: {players} is not allowed; a match has two different players"
+        )
     return Problem(Reason.INVALID, "; ".join(_sentence(item) for item in problems[:3]))
 
 

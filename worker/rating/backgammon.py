@@ -54,7 +54,7 @@ def expected(own: float, opponent: float, divisor: float) -> float:
     A gap too large for a float gives 0, as an infinite power does in the sites' own Go.
     """
     try:
-        return 1.0 / (1.0 + 10.0 ** ((opponent - own) / divisor))
+        return 1.0 / (1.0 + math.pow(10.0, (opponent - own) / divisor))
     except OverflowError:
         return 0.0
 

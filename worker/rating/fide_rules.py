@@ -183,8 +183,8 @@ def linear_performance(opponents: Sequence[int], score: float) -> Performance:
     games, half_points = len(opponents), halves(score, len(opponents))
     if half_points in (0, 2 * games):
         msg = (
-            f"score: {score:g} of {games} is {50 * half_points // games} %, for which the linear approximation "
-            "means nothing; use the table, or a score between 0 and 100 %"
+            f"score: {score:g} of {games} is {50 * half_points // games} %, where the linear approximation "
+            "breaks; use the table, or a score between 0 and 100 %"
         )
         raise ValueError(msg)
     gained = 400 * (half_points - games)
