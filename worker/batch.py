@@ -7,7 +7,7 @@ so does what stands behind it. The oldest message of a ladder never waits, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -41,8 +41,9 @@ class Entry:
     players: tuple[str, ...] = ()
     #: The key of its receipt; "" when it has none.
     receipt: str = ""
-    #: No earlier message with this match id was known when it was claimed.
-    first: bool = False
+    #: When it was claimed, nothing stood before it: no earlier message with this match id, and none
+    #: on its players' lines.
+    alone: bool = False
     message: Message | None = None
     digest: str = ""
     problem: Problem | None = None
@@ -72,8 +73,9 @@ class Snapshot:
     #: The server's time in ms.
     now: int
     players: dict[str, Player]
-    #: (entry id, player) -> stored ranked games in the 7 days before that entry's match.
-    windows: dict[tuple[str, str], int]
+    #: (entry id, player) -> stored ranked games in the 7 days before that entry's match; a text when
+    #: they cannot be read.
+    windows: dict[tuple[str, str], int | str]
     #: Receipt key -> its text, "" when there is none.
     receipts: dict[str, str]
 
@@ -90,8 +92,9 @@ class Commit:
     event: bytes = b""
     #: rate: whether it is a game that counts in the window.
     game: bool = False
-    #: rate: for each player the sequence as read, the new state, and whether on the leaderboard.
-    states: list[tuple[int, State, bool]] = field(default_factory=list)
+    #: rate: for each player the sequence as read, the new state, whether on the leaderboard, and
+    #: whether the window wants tidying: once on each day with a game.
+    states: list[tuple[int, State, bool, bool]] = field(default_factory=list)
     #: dead: why.
     problem: Problem | None = None
 
@@ -104,13 +107,14 @@ def decide(
     system: RatingSystem,
     horizon: int,
     failed: dict[str, Exception] | None = None,
-) -> list[Commit]:
+) -> Iterator[Commit]:
     """The commits for those of `entries` (in stream order) whose turn it is; the others wait.
+
+    One after another, so that the first can be sent to Redis while the next are worked out.
 
     A rating that raises costs its own message an attempt and nothing else: it is put into `failed`
     and keeps its place. The players in `snapshot` are carried forward and are stale afterwards.
     """
-    commits: list[Commit] = []
     for entry in entries:
         players = [snapshot.players[name] for name in entry.players]
         if not all(_is_next(player, entry.id) for player in players):
@@ -131,8 +135,7 @@ def decide(
             player.passed += 1
         if commit.verb in ("rate", "aside"):
             snapshot.receipts[entry.receipt] = f"* {entry.digest}"
-        commits.append(commit)
-    return commits
+        yield commit
 
 
 def _is_next(player: Player, entry_id: str) -> bool:
@@ -183,7 +186,7 @@ def _rated(
         before = player.state
         after = system.award(before, points)
         parts.append(_part(name, player, before.rating, after.rating - before.rating, after.rating))
-        states.append(_carry(player, after, system))
+        states.append(_carry(player, after, system, snapshot.now))
     head = {"cause": Cause.PRIZE, "tournament_id": message.tournament_id, "ladder": ladder}
     rules = system.rules_at(message.finished_at)
     event = _event(head, system, rules, message.finished_at, snapshot.now, late=False, players=parts)
@@ -204,10 +207,13 @@ def _match(
     finished_at, winner = message.finished_at, message.winner
     scores = tuple(0.5 if winner is None else float(name == winner) for name in entry.players)
     opens = finished_at - WINDOW_MS
-    recent = tuple(
-        snapshot.windows[entry.id, name] + sum(opens <= time < finished_at for time in player.fresh)
-        for name, player in zip(entry.players, players, strict=True)
-    )
+    recent = []
+    for name, player in zip(entry.players, players, strict=True):
+        stored = snapshot.windows[entry.id, name]
+        if isinstance(stored, str):
+            fault = f"the stored games of player {quote(name)} cannot be read: {stored}"
+            raise RuntimeError(fault)
+        recent.append(stored + sum(opens <= time < finished_at for time in player.fresh))
     game = Game(finished_at, (scores[0], scores[1]), (recent[0], recent[1]), message.cube, message.length)
     if not system.rates(game):
         return Commit("aside", entry, ttl=ttl)
@@ -230,7 +236,7 @@ def _match(
         parts.append(part)
         after = State(side.rating, before.games + 1, max(before.last_game, finished_at), side.extra)
         player.fresh.append(finished_at)
-        states.append(_carry(player, after, system))
+        states.append(_carry(player, after, system, snapshot.now))
     head: dict[str, Any] = {"cause": Cause.MATCH, "match_id": message.match_id, "ladder": ladder}
     shared: dict[str, Any] = {"cube": message.cube}
     if outcome.coefficient is not None:
@@ -256,10 +262,10 @@ def _part(name: str, player: Player, before: Number, change: Number, after: Numb
     }
 
 
-def _carry(player: Player, after: State, system: RatingSystem) -> tuple[int, State, bool]:
-    read = player.sequence
+def _carry(player: Player, after: State, system: RatingSystem, now: int) -> tuple[int, State, bool, bool]:
+    read, last_game = player.sequence, player.state.last_game
     player.state, player.sequence = after, read + 1
-    return read, after, system.listed(after)
+    return read, after, system.listed(after), last_game // DAY_MS != now // DAY_MS
 
 
 def _event(

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from contracts.names import GROUP, MAX_MESSAGE_BYTES
-from worker.batch import WINDOW_MS, Commit, Entry, Player, Snapshot
+from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Snapshot
 from worker.keys import Keys
 from worker.rating import RatingSystem, State
 
@@ -69,7 +69,8 @@ class Store:
         self.redis = redis
         self.keys = Keys(ladder)
         self.system = system
-        self._keep_games = WINDOW_MS + horizon
+        # A day with a game refreshes this once, and a match may be a little ahead of the clock.
+        self._keep_games = WINDOW_MS + horizon + 2 * DAY_MS
         self._fields = ["rating", "sequence", "games", "last_game", *system.fields]
         self._claim, self._read, self._commit = _Script("claim"), _Script("read"), _Script("commit")
         self._heal, self._leave = _Script("heal"), _Script("leave")
@@ -99,8 +100,8 @@ class Store:
         return Claim(now, newest.decode(), [self._claimed(item) for item in found])
 
     def _claimed(self, item: list[Any]) -> Claimed:
-        entry_id, attempts, kind, raw, size, first, effect_id, *players = item
-        entry = Entry(entry_id.decode(), attempts, first=bool(first))
+        entry_id, attempts, kind, raw, size, alone, effect_id, *players = item
+        entry = Entry(entry_id.decode(), attempts, alone=bool(alone))
         kind = kind.decode()
         effect = effect_id.decode("utf-8", "surrogateescape")
         if kind:
@@ -111,12 +112,18 @@ class Store:
     async def read(self, entries: Sequence[Entry]) -> Snapshot:
         """All that `decide` needs for these entries, read in one step."""
         depth: dict[str, int] = {}
+        #: The lines of players with one message, alone on them, need not be read.
+        lines: dict[str, list[str]] = {}
         windows, window_keys, receipts = [], [], []
         for entry in entries:
-            if not entry.first:
+            if not entry.alone:
                 receipts.append(entry.receipt)
             for name in entry.players:
-                depth[name] = depth.get(name, 0) + 1
+                if entry.alone and name not in depth:
+                    depth[name] = 0
+                    lines[name] = [entry.id]
+                else:
+                    depth[name] = (depth.get(name) or len(lines.pop(name, ()))) + 1
                 if entry.message is not None:
                     finished_at = entry.message.finished_at
                     windows.append((name, finished_at - WINDOW_MS, finished_at))
@@ -132,14 +139,20 @@ class Store:
         )
         return Snapshot(
             now=now,
-            players={name: self._player(stored) for name, stored in zip(depth, players, strict=True)},
-            windows=dict(zip(window_keys, counts, strict=True)),
+            players={
+                name: self._player(stored, lines.get(name)) for name, stored in zip(depth, players, strict=True)
+            },
+            windows={
+                key: count if isinstance(count, int) else count[1:].decode("utf-8", "replace")
+                for key, count in zip(window_keys, counts, strict=True)
+            },
             receipts={key: (text or b"").decode() for key, text in zip(receipts, texts, strict=True)},
         )
 
-    def _player(self, stored: list[Any]) -> Player:
+    def _player(self, stored: list[Any], ids: list[str] | None) -> Player:
         line, values = stored
-        ids = [item.decode() for item in line]
+        if ids is None:
+            ids = [item.decode() for item in line]
         if isinstance(values, bytes):
             return Player(self.system.initial(), 0, ids, fault=values[1:].decode("utf-8", "replace"))
         rating, sequence, games, last_game, *extra = values
@@ -172,11 +185,12 @@ class Store:
                 message = entry.message
                 assert message is not None
                 match_id = getattr(message, "match_id", "") if commit.game else ""
-                args += (entry.digest, commit.ttl, match_id, message.finished_at, oldest, commit.event)
-                for sequence, state, listed in commit.states:
+                sure = 1 if entry.alone else 0
+                args += (sure, entry.digest, commit.ttl, match_id, message.finished_at, commit.event)
+                for sequence, state, listed, tidy in commit.states:
                     rating = repr(state.rating)
                     score = rating if listed else ""
-                    args += (sequence, score, rating, state.games, state.last_game)
+                    args += (sequence, score, oldest if tidy else "", rating, state.games, state.last_game)
                     if state.extra:
                         args += [repr(value) for value in state.extra]
             elif commit.verb == "aside":

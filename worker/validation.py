@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
+import orjson
 from pydantic import ValidationError
 
 from contracts import MatchFinished, Reason, TournamentFinished
@@ -98,7 +99,7 @@ def digest(message: Message, system: RatingSystem) -> str:
         players = message.players if system.first_player else sorted(message.players)
         content = [message.mode.value, players, message.winner, message.finished_at]
         content += [getattr(message, name) for name in system.depends_on]
-    return hashlib.blake2b(json.dumps(content).encode(), digest_size=8).hexdigest()
+    return hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()
 
 
 def _unsupported(version: object) -> Problem:

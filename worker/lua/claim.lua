@@ -15,10 +15,11 @@
 -- ARGV[7]  the consumer name under which stopping workers leave what they could not finish
 --
 -- Returns {server time in ms, id of the stream's newest entry, entries}; each entry is
--- {id, attempts, kind, message, size in bytes, first, effect id, player, ...}:
+-- {id, attempts, kind, message, size in bytes, alone, effect id, player, ...}:
 --   kind    'match', 'tournament', or '' when this script could not read it and queued it nowhere
 --   message false when there is none or it is too large
---   first   1 when no earlier message with this effect id is known, else 0
+--   alone   1 when no earlier message with this effect id is known and its players' lines hold
+--           nothing else, else 0: then the lines and the receipt need not be read
 --
 -- Writes: the group's pending entries; new: RPUSH on each player's line, and the receipt key '? <id>'
 -- (reserved by the entries named there, the first of them may be rated); stale: deletes consumers that
@@ -46,8 +47,11 @@ local function read(raw)
 end
 
 local function queue(id, key, players)
-  for _, player in ipairs(players) do redis.call('RPUSH', KEYS[2] .. player, id) end
-  if redis.call('SET', key, '? ' .. id, 'NX') then return 1 end
+  local alone = 1
+  for _, player in ipairs(players) do
+    if redis.call('RPUSH', KEYS[2] .. player, id) > 1 then alone = 0 end
+  end
+  if redis.call('SET', key, '? ' .. id, 'NX') then return alone end
   if string.sub(redis.call('GET', key), 1, 2) == '? ' then redis.call('APPEND', key, ' ' .. id) end
   return 0
 end
@@ -62,9 +66,9 @@ local function describe(entry, attempts, is_new)
   local kind, effect, players
   if raw then kind, effect, players = read(raw) end
   if not kind then return {id, attempts, '', raw, size, 0, ''} end
-  local first = 0
-  if is_new then first = queue(id, (kind == 'match' and KEYS[3] or KEYS[4]) .. effect, players) end
-  local described = {id, attempts, kind, raw, size, first, effect}
+  local alone = 0
+  if is_new then alone = queue(id, (kind == 'match' and KEYS[3] or KEYS[4]) .. effect, players) end
+  local described = {id, attempts, kind, raw, size, alone, effect}
   for i, player in ipairs(players) do described[7 + i] = player end
   return described
 end

@@ -7,12 +7,13 @@
 -- KEYS[4]  leaderboard (sorted set)
 -- KEYS[5]  counts (hash)
 -- ARGV[1]  consumer group
--- ARGV[2]  ms for which a game stays in its players' windows
+-- ARGV[2]  ms for which a player's games are kept after the last day with one
 -- ARGV[3]  how many of the system's own fields a player has, n; ARGV[4..3+n] their names
 -- then for each message: verb, id, receipt key ('' when none), number of players, player, ..., and
---   rate   digest, receipt's ms to live, match id ('' when it is no game), finished_at in ms, games
---          older than this (ms) leave the windows, event JSON; then for each player: sequence as read,
---          leaderboard score ('' when not listed), rating, games, last game in ms, own fields ...
+--   rate   sure (1: claimed alone, the receipt is its own), digest, receipt's ms to live, match id (''
+--          when it is no game), finished_at in ms, event JSON; then for each player: sequence as read,
+--          leaderboard score ('' when not listed), tidy (ms: older games leave the window, which is
+--          kept anew; '' when that was done today), rating, games, last game in ms, own fields ...
 --   aside  digest, receipt's ms to live          (known, and not rated by the rules)
 --   again  digest                                (the same content has had its effect)
 --   dead   reason, detail, attempts, first seen in ms, now in ms
@@ -42,7 +43,7 @@ local own_fields = {}
 at = 2
 for i = 1, tonumber(take()) do own_fields[i] = take() end
 
-local done, tally = {}, {}
+local done, tally, scores = {}, {}, {}
 
 local function finish(id, outcome)
   done[#done + 1] = id
@@ -50,14 +51,24 @@ local function finish(id, outcome)
   return 1
 end
 
--- 1 when the message is next for all its players, 0 when it must wait, -1 when it is gone.
+-- Takes the message off the lines of all its players and returns 1 when it is the next of each; else
+-- leaves them as they were and returns 0 when it must wait, -1 when it is gone.
 local function turn(id, players)
-  for _, player in ipairs(players) do
-    if redis.call('LINDEX', line_ .. player, 0) ~= id then
+  for i, player in ipairs(players) do
+    local head = redis.call('LPOP', line_ .. player)
+    if head ~= id then
+      if head then redis.call('LPUSH', line_ .. player, head) end
+      for n = 1, i - 1 do redis.call('LPUSH', line_ .. players[n], id) end
       return redis.call('XRANGE', inbox, id, id)[1] and 0 or -1
     end
   end
   return 1
+end
+
+-- Puts the message back at the head of its lines: its turn has come, but not yet its match's.
+local function back(id, players)
+  for _, player in ipairs(players) do redis.call('LPUSH', line_ .. player, id) end
+  return 0
 end
 
 -- Whether this message may have the effect: nobody has had it, and no earlier one waits for it.
@@ -84,41 +95,36 @@ end
 local verbs = {}
 
 function verbs.rate(id, receipt, players)
-  local digest, ttl, match_id, finished_at, window_end, event =
-    take(), take(), take(), take(), take(), take()
-  local width = 5 + #own_fields
+  local sure, digest, ttl, match_id, finished_at, event = take(), take(), take(), take(), take(), take()
+  local width = 6 + #own_fields
   local first = at
   at = at + width * #players
   local may = turn(id, players)
   if may ~= 1 then return may end
-  if not may_settle(receipt, id) then return 0 end
+  if sure ~= '1' and not may_settle(receipt, id) then return back(id, players) end
   for i, player in ipairs(players) do
     local sequence = redis.call('HGET', player_ .. player, 'sequence') or '0'
-    if sequence ~= ARGV[first + (i - 1) * width + 1] then return 0 end
+    if sequence ~= ARGV[first + (i - 1) * width + 1] then return back(id, players) end
   end
   local ledger_id = redis.call('XADD', outbox, '*', 'message', event)
   settle(receipt, ledger_id, digest, ttl)
   for i, player in ipairs(players) do
     local base = first + (i - 1) * width
-    local state = {'rating', ARGV[base + 3], 'sequence', string.format('%.0f', ARGV[base + 1] + 1),
-      'games', ARGV[base + 4], 'last_game', ARGV[base + 5]}
+    local state = {'rating', ARGV[base + 4], 'sequence', string.format('%.0f', ARGV[base + 1] + 1),
+      'games', ARGV[base + 5], 'last_game', ARGV[base + 6]}
     for n, name in ipairs(own_fields) do
       state[#state + 1] = name
-      state[#state + 1] = ARGV[base + 5 + n]
+      state[#state + 1] = ARGV[base + 6 + n]
     end
     redis.call('HSET', player_ .. player, unpack(state))
-    if ARGV[base + 2] == '' then
-      redis.call('ZREM', leaderboard, player)
-    else
-      redis.call('ZADD', leaderboard, ARGV[base + 2], player)
-    end
+    scores[player] = ARGV[base + 2]
     if match_id ~= '' then
-      local games = games_ .. player
-      redis.call('ZADD', games, finished_at, match_id)
-      redis.call('ZREMRANGEBYSCORE', games, '-inf', window_end)
-      redis.call('PEXPIRE', games, keep_ms)
+      redis.call('ZADD', games_ .. player, finished_at, match_id)
+      if ARGV[base + 3] ~= '' then
+        redis.call('ZREMRANGEBYSCORE', games_ .. player, '-inf', ARGV[base + 3])
+        redis.call('PEXPIRE', games_ .. player, keep_ms)
+      end
     end
-    redis.call('LPOP', line_ .. player)
   end
   return finish(id, 'rated')
 end
@@ -127,9 +133,8 @@ function verbs.aside(id, receipt, players)
   local digest, ttl = take(), take()
   local may = turn(id, players)
   if may ~= 1 then return may end
-  if not may_settle(receipt, id) then return 0 end
+  if not may_settle(receipt, id) then return back(id, players) end
   settle(receipt, '-', digest, ttl)
-  for _, player in ipairs(players) do redis.call('LPOP', line_ .. player) end
   return finish(id, 'aside')
 end
 
@@ -138,8 +143,7 @@ function verbs.again(id, receipt, players)
   local may = turn(id, players)
   if may ~= 1 then return may end
   local text = redis.call('GET', receipt)
-  if not text or string.match(text, '^[^?]%S* (%S+)$') ~= digest then return 0 end
-  for _, player in ipairs(players) do redis.call('LPOP', line_ .. player) end
+  if not text or string.match(text, '^[^?]%S* (%S+)$') ~= digest then return back(id, players) end
   return finish(id, 'duplicate')
 end
 
@@ -170,6 +174,17 @@ end
 if #done > 0 then
   redis.call('XACK', inbox, group, unpack(done))
   redis.call('XDEL', inbox, unpack(done))
+  local listed, unlisted = {}, {}
+  for player, score in pairs(scores) do
+    if score == '' then
+      unlisted[#unlisted + 1] = player
+    else
+      listed[#listed + 1] = score
+      listed[#listed + 1] = player
+    end
+  end
+  if #listed > 0 then redis.call('ZADD', leaderboard, unpack(listed)) end
+  if #unlisted > 0 then redis.call('ZREM', leaderboard, unpack(unlisted)) end
   for outcome, number in pairs(tally) do redis.call('HINCRBY', counts, outcome, number) end
 end
 return statuses

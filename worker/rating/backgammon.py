@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Final, NamedTuple
+from functools import cached_property
+from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -102,13 +103,12 @@ class Backgammon(RatingSystem):
             raise ValueError(msg)
         return ordered
 
-    def model_post_init(self, context: Any, /) -> None:
-        """Lays the rules out newest first, so that the usual game finds its own at once."""
+    @cached_property
+    def _eras(self) -> tuple[tuple[int, Rules], ...]:
+        """When each version came into force, newest first, so that the usual game finds its own at once."""
         eras = [(since, HISTORY[_BY_VERSION[version]]) for version, since in self.rules.items()]
         oldest = max(_BY_VERSION[next(iter(self.rules))] - 1, 0) if self.rules else len(HISTORY) - 1
-        self._eras = (*reversed(eras), (-(2**63), HISTORY[oldest]))
-
-    _eras: tuple[tuple[int, Rules], ...] = ()
+        return (*reversed(eras), (-(2**63), HISTORY[oldest]))
 
     def rules_in_force(self, finished_at: int) -> Rules:
         """The rules for a game that finished at a time in ms."""

@@ -146,7 +146,8 @@ class Glicko(RatingSystem):
     @model_validator(mode="after")
     def _bounds_in_order(self) -> Self:
         if not self.min_rd <= self.start_rd <= self.max_rd:
-            msg = f"start_rd: {self.start_rd:g} is not allowed; min_rd {self.min_rd:g} to max_rd {self.max_rd:g} is"
+            bounds = f"min_rd {self.min_rd:g} to max_rd {self.max_rd:g}"
+            msg = f"start_rd: {self.start_rd:g} is not allowed; {bounds} is"
             raise ValueError(msg)
         return self
 

@@ -65,27 +65,19 @@ class GlickoPeriods(Glicko):
         A late game goes into the period that is open; close what `closes_at` says is due beforehand.
         """
         own, other = (self._opened(state, game.finished_at) for state in (first, second))
-        sides = (
-            self._held(first, own, Opponent(second.rating, other.rd, game.scores[0])),
-            self._held(second, other, Opponent(first.rating, own.rd, game.scores[1])),
-        )
-        return Outcome("1", sides)
+        return self._both(first, own, second, other, game)
 
     def preview(self, first: State, second: State, game: Game) -> Outcome:
         """What a game would change if it were the only one of its period."""
-        alone = [
-            state._replace(extra=tuple(self._opened(state, game.finished_at, afresh=True)))
-            for state in (first, second)
-        ]
-        outcome = self.rate(alone[0], alone[1], game)
-        closed = [
-            self.close(state._replace(extra=side.extra))
-            for state, side in zip(alone, outcome.sides, strict=True)
-        ]
-        sides = [
-            held._replace(change=side.change, rating=side.rating, extra=side.extra)
-            for held, side in zip(outcome.sides, closed, strict=True)
-        ]
+        own, other = (
+            Standing(opened.rd, opened.period)
+            for opened in (self._opened(state, game.finished_at) for state in (first, second))
+        )
+        outcome = self._both(first, own, second, other, game)
+        sides = []
+        for state, held in zip((first, second), outcome.sides, strict=True):
+            closed = self.close(state._replace(extra=held.extra))
+            sides.append(held._replace(change=closed.change, rating=closed.rating, extra=closed.extra))
         return outcome._replace(sides=(sides[0], sides[1]))
 
     def closes_at(self, state: State) -> int | None:
@@ -111,15 +103,16 @@ class GlickoPeriods(Glicko):
         """
         held = Standing.of(state)
         if not held.period_games or held.period != part.figures["period"]:
-            msg = "match_id: its rating period is closed; its games were rated together and none can be taken out"
+            msg = "match_id: a game of a closed rating period cannot be taken out; they were rated together"
             raise InvalidGame(msg)
-        left = Standing(
-            held.rd,
-            held.period,
-            held.period_games - 1.0,
-            held.period_information - part.figures["information"],
-            held.period_gain - part.figures["gain"],
-        )
+        if held.period_games == 1.0:
+            left = Standing(part.figures["rd_before"], part.figures["period_before"])
+        else:
+            left = held._replace(
+                period_games=held.period_games - 1.0,
+                period_information=held.period_information - part.figures["information"],
+                period_gain=held.period_gain - part.figures["gain"],
+            )
         return state._replace(extra=tuple(left))
 
     def steps(self, event: RatingUpdated) -> Sequence[Step]:
@@ -135,17 +128,14 @@ class GlickoPeriods(Glicko):
             return steps
         for own, other in (event.players, event.players[::-1]):
             figures = own.figures
-            games = figures["period_games_before"] + 1
-            periods = (
-                0.0
-                if games > 1 or not figures["period_before"]
-                else figures["period"] - figures["period_before"]
-            )
-            steps.append(self.grown_step(own, periods))
+            count = figures["period_games_before"] + 1
+            since = figures["period_before"]
+            idle = figures["period"] - since if since and count == 1 else 0.0
+            steps.append(self.grown_step(own, idle))
             steps += game_steps(own, other)
             total = figures["period_gain_before"] + figures["gain"]
             steps.append(
-                Step("held", "until the period ends", f"{total:+.6f} in {games:g} games", own.player)
+                Step("held", "until the period ends", f"{total:+.6f} in {count:g} games", own.player)
             )
         return steps
 
@@ -153,15 +143,23 @@ class GlickoPeriods(Glicko):
     def _period_ms(self) -> int:
         return max(round(self.period_days * DAY_MS), 1)
 
-    def _opened(self, state: State, at: int, *, afresh: bool = False) -> Standing:
+    def _opened(self, state: State, at: int) -> Standing:
         """The standing with its period open for a game at a time in ms, its RD grown to the start."""
         held = Standing.of(state)
         if held.period_games:
-            return Standing(held.rd, held.period) if afresh else held
+            return held
+        now = float(at // self._period_ms)
         if not held.period:
-            return Standing(held.rd, float(at // self._period_ms))
-        period = max(float(at // self._period_ms), held.period + 1.0)
+            return Standing(held.rd, now)
+        period = max(now, held.period + 1.0)
         return Standing(self._bounded(grown(held.rd, period - held.period, self.c, self.max_rd)), period)
+
+    def _both(self, first: State, own: Standing, second: State, other: Standing, game: Game) -> Outcome:
+        sides = (
+            self._held(first, own, Opponent(second.rating, other.rd, game.scores[0])),
+            self._held(second, other, Opponent(first.rating, own.rd, game.scores[1])),
+        )
+        return Outcome("1", sides)
 
     def _held(self, state: State, opened: Standing, game: Opponent) -> Side:
         information, gain = gathered(state.rating, [game])
