@@ -9,14 +9,15 @@ from typing import Any, TypeVar
 import hiredis
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
-from redis.asyncio.connection import Connection, ConnectionPool, parse_url
+from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from contracts.names import QUEUE
+from worker.channel import Channel
 
-__all__ = ["PatientPool", "UnfitServer", "arq_pool", "connect", "dangers"]
+__all__ = ["PatientPool", "UnfitServer", "arq_pool", "connect", "dangers", "open_channel"]
 
 T = TypeVar("T")
 
@@ -58,6 +59,18 @@ def connect(url: str, **options: Any) -> Redis:
     Nothing is sent until the first command. Raises ValueError for an address that cannot be read.
     """
     return Redis.from_pool(_pool(url, **options))
+
+
+def open_channel(client: Redis) -> Channel:
+    """A channel over a connection of its own to where `client` connects to."""
+
+    async def connection() -> AbstractConnection:
+        made: AbstractConnection = client.connection_pool.make_connection()
+        made.socket_timeout = None  # the channel keeps its own time
+        await made.connect()
+        return made
+
+    return Channel(connection)
 
 
 class _Patience(Retry):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -27,6 +27,8 @@ log = structlog.get_logger("worker.engine")
 
 #: How many of the oldest waiting messages a probe looks at.
 _PROBE = 8
+#: How many chunks may be on their way to Redis at once.
+_MOST_SENT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ class Engine:
     newest: str = "0-0"
     #: The server's time at the last claim, in ms.
     _now: int = 0
+    #: Commits on their way, oldest first, and the ids of their messages.
+    _sent: deque[asyncio.Task[int]] = field(default_factory=deque)
+    _in_flight: set[str] = field(default_factory=set)
 
     async def claim_new(self) -> int:
         """Claims new messages as far as there is room; returns how many came."""
@@ -139,17 +144,38 @@ class Engine:
         if not self.waiting:
             return 0
         clock = time.monotonic() * 1000
-        entries = [self.waiting[key] for key in sorted(self.waiting, key=_stream_order)]
+        entries = [
+            self.waiting[key] for key in sorted(self.waiting, key=_stream_order) if key not in self._in_flight
+        ]
         if probe:
             entries = entries[:_PROBE]
         dead = [Commit("dead", entry, problem=entry.problem) for entry in entries if entry.problem]
-        done = await self._commit(dead, self._now) if dead else 0
+        done = await self._send(iter(dead), self._now)
         ready = [entry for entry in entries if entry.problem is None and entry.retry_at <= clock]
         suspects = [entry for entry in ready if entry.attempts > 2]
         # A message that may have killed its worker is rated alone, before and apart from the others.
         for suspect in suspects:
             done += await self._rate([suspect])
-        return done + await self._rate([entry for entry in ready if entry.attempts <= 2])
+            done += await self.drain()
+        done += await self._rate([entry for entry in ready if entry.attempts <= 2])
+        while self._sent and (self._sent[0].done() or not ready):
+            done += await self._sent.popleft()
+        return done
+
+    async def drain(self) -> int:
+        """Waits for the answers to all that was sent; returns how many messages were settled."""
+        done = 0
+        while self._sent:
+            done += await self._sent.popleft()
+        return done
+
+    def forget(self) -> None:
+        """Drops what is in memory, after a lost connection; all of it is still claimed in Redis."""
+        for task in self._sent:
+            task.cancel()
+        self._sent.clear()
+        self._in_flight.clear()
+        self.waiting.clear()
 
     async def _rate(self, entries: Sequence[Entry]) -> int:
         if not entries:
@@ -164,25 +190,29 @@ class Engine:
             horizon=self.limits.horizon,
             failed=failed,
         )
-        done = 0
-        # Redis carries out one chunk while the next is worked out here. A chunk is sent only when the
-        # one before has been answered, since it builds on it.
-        sent: asyncio.Task[int] | None = None
-        while chunk := list(islice(commits, self.limits.chunk)):
-            if sent is not None:
-                done += await sent
-            sent = asyncio.create_task(self._commit(chunk, snapshot.now))
-            await _until_sent()
-        if sent is not None:
-            done += await sent
+        done = await self._send(commits, snapshot.now)
         for entry_id, error in failed.items():
             self._count_failure(self.waiting[entry_id], error)
+        return done
+
+    async def _send(self, commits: Iterator[Commit], now: int) -> int:
+        """Sends commits in chunks, without waiting for the last: Redis carries out one chunk while the
+        next is worked out here, and reads for the next batch what these have written.
+        """
+        done = 0
+        while chunk := list(islice(commits, self.limits.chunk)):
+            while len(self._sent) >= _MOST_SENT:
+                done += await self._sent.popleft()
+            self._in_flight.update(commit.entry.id for commit in chunk)
+            self._sent.append(asyncio.create_task(self._commit(chunk, now)))
+            await asyncio.sleep(0)  # it is on its way before the next is worked out
         return done
 
     async def _commit(self, commits: Sequence[Commit], now: int) -> int:
         done = 0
         for commit, status in zip(commits, await self.store.commit(commits, now), strict=True):
             entry = commit.entry
+            self._in_flight.discard(entry.id)
             if status == 1:
                 done += 1
                 del self.waiting[entry.id]
@@ -224,16 +254,11 @@ class Engine:
 
     async def leave(self) -> None:
         """Leaves the group; what could not be settled is taken over by other workers at once."""
+        await self.drain()
         left = await self.store.leave(self.consumer)
         self.waiting.clear()
         if left:
             log.info("left messages to the other workers", ladder=self.ladder, count=left)
-
-
-async def _until_sent() -> None:
-    """Lets a task that was just made get as far as its first wait for Redis."""
-    for _ in range(4):
-        await asyncio.sleep(0)
 
 
 def _bound(entry: Entry) -> dict[str, object]:

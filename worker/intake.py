@@ -54,7 +54,7 @@ class Intake:
                 await self._work()
             except (RedisError, OSError) as error:
                 # What was claimed stays claimed; it is read again when Redis is back.
-                self.engine.waiting.clear()
+                self.engine.forget()
                 if isinstance(error, ResponseError) and "NOGROUP" in str(error):
                     log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
                 elif not away:

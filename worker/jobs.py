@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from contracts import JOB, QUEUE, Reason
 from contracts.names import FIELD, scope
 from worker import logs
-from worker.connect import UnfitServer, arq_pool, connect, dangers
+from worker.connect import UnfitServer, arq_pool, connect, dangers, open_channel
 from worker.engine import Engine
 from worker.intake import Intake
 from worker.keys import Keys
@@ -59,7 +59,13 @@ class Desk:
         host = socket.gethostname()
         for ladder in self.ladders.values():
             name = f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
-            store = Store(self.redis, ladder.name, ladder.system, horizon=self.settings.horizon_ms)
+            store = Store(
+                self.redis,
+                ladder.name,
+                ladder.system,
+                horizon=self.settings.horizon_ms,
+                line=open_channel(self.redis),
+            )
             engine = Engine(store, ladder.name, ladder.system, name, self.settings.limits())
             intake = Intake(engine)
             self.intakes.append(intake)
@@ -77,6 +83,8 @@ class Desk:
                     "stopped in the middle of a batch; the others take it over", intake=task.get_name()
                 )
                 task.cancel()
+        for intake in self.intakes:
+            await intake.engine.store.line.close()
         await self.redis.aclose()
         settled = sum(sum(intake.engine.settled.values()) for intake in self.intakes)
         log.info("stopped", settled=settled)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Sequence
 from importlib import resources
 from typing import Any, Final, Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from contracts.names import GROUP, MAX_MESSAGE_BYTES
 from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Snapshot
+from worker.channel import ClientChannel, Line
 from worker.keys import Keys
 from worker.rating import RatingSystem, State
 
@@ -45,28 +47,27 @@ class Claim(NamedTuple):
 class _Script:
     def __init__(self, name: str) -> None:
         self.text = resources.files("worker").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-        self.sha: str | None = None
+        self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
-    async def __call__(self, redis: Redis, keys: Sequence[str], args: Iterable[Any]) -> Any:
-        if self.sha is None:
-            self.sha = await self._load(redis)
+    async def __call__(self, line: Line, keys: Sequence[str], args: Sequence[Any]) -> Any:
         try:
-            return await redis.execute_command("EVALSHA", self.sha, len(keys), *keys, *args)
-        except NoScriptError:  # the server was restarted or its scripts were flushed
-            self.sha = await self._load(redis)
-            return await redis.execute_command("EVALSHA", self.sha, len(keys), *keys, *args)
-
-    async def _load(self, redis: Redis) -> str:
-        sha = await redis.script_load(self.text)
-        return sha.decode() if isinstance(sha, bytes) else str(sha)
+            return await line.call("EVALSHA", self.sha, len(keys), *keys, *args)
+        except NoScriptError:  # a new server, one that was restarted, or its scripts were flushed
+            return await line.call("EVAL", self.text, len(keys), *keys, *args)
 
 
 class Store:
     """One ladder's data. Every method raises redis.exceptions.RedisError when Redis does not answer."""
 
-    def __init__(self, redis: Redis, ladder: str, system: RatingSystem, *, horizon: int) -> None:
-        """`redis` must return bytes (decode_responses off); `horizon` in ms."""
+    def __init__(
+        self, redis: Redis, ladder: str, system: RatingSystem, *, horizon: int, line: Line | None = None
+    ) -> None:
+        """`redis` must return bytes (decode_responses off); `horizon` in ms.
+
+        The scripts go over `line`, by default one over the client's own commands.
+        """
         self.redis = redis
+        self.line = line or ClientChannel(redis)
         self.keys = Keys(ladder)
         self.system = system
         # A day with a game refreshes this once, and a match may be a little ahead of the clock.
@@ -93,7 +94,7 @@ class Store:
         """
         keys = self.keys
         now, newest, found = await self._claim(
-            self.redis,
+            self.line,
             (keys.inbox, keys.line_, keys.receipt_, keys.prizes_),
             (GROUP, consumer, what, count, argument, MAX_MESSAGE_BYTES, LEFT_BEHIND),
         )
@@ -135,12 +136,13 @@ class Store:
             "receipts": receipts,
         }
         now, players, counts, texts = await self._read(
-            self.redis, (self.keys.player_, self.keys.games_, self.keys.line_), (orjson.dumps(wanted),)
+            self.line, (self.keys.player_, self.keys.games_, self.keys.line_), (orjson.dumps(wanted),)
         )
         return Snapshot(
             now=now,
             players={
-                name: self._player(stored, lines.get(name)) for name, stored in zip(depth, players, strict=True)
+                name: self._player(stored, lines.get(name))
+                for name, stored in zip(depth, players, strict=True)
             },
             windows={
                 key: count if isinstance(count, int) else count[1:].decode("utf-8", "replace")
@@ -203,7 +205,7 @@ class Store:
                 first_seen = entry.id.partition("-")[0]
                 args += (reason.value, detail, entry.attempts, first_seen, now)
         statuses = await self._commit(
-            self.redis,
+            self.line,
             (
                 keys.inbox,
                 keys.outbox,
@@ -222,11 +224,11 @@ class Store:
 
     async def heal(self, key: str) -> bool:
         """Frees a line or receipt from a message that is gone; whether anything was put right."""
-        return bool(await self._heal(self.redis, (self.keys.inbox, key), (GROUP, LEFT_BEHIND)))
+        return bool(await self._heal(self.line, (self.keys.inbox, key), (GROUP, LEFT_BEHIND)))
 
     async def leave(self, consumer: str) -> int:
         """Takes a stopping worker out of the group; returns how many messages it left to others."""
-        return int(await self._leave(self.redis, (self.keys.inbox,), (GROUP, consumer, LEFT_BEHIND)))
+        return int(await self._leave(self.line, (self.keys.inbox,), (GROUP, consumer, LEFT_BEHIND)))
 
     async def wait_for_message(self, after: str, ms: int) -> None:
         """Returns when a message newer than `after` is there, or after `ms` at the latest."""

@@ -62,6 +62,11 @@ class Standing(NamedTuple):
         """Whether it holds anything that a list is still to show."""
         return bool(self.period_games or self.period_gain)
 
+    @property
+    def possible(self) -> bool:
+        """Whether games can come to such sums."""
+        return 0 <= self.period_halves <= 2 * self.period_games and self.period_opponents >= 0
+
     def extra(self) -> tuple[float, ...]:
         """The values for a state's `extra`; each is below 2^53, so a float holds it exactly."""
         return tuple(map(float, self))
@@ -178,20 +183,23 @@ class Fide(RatingSystem):
     def void(self, state: State, part: PlayerUpdate) -> State:
         """By game the change is taken back; by month the game is taken out of what is held.
 
-        A game of a month that is closed is taken back on the next list, by its gain.
+        Of a game whose month is closed the gain is taken back, on the next list. A first rating that
+        was published stands.
         """
-        if "counted" not in part.figures:
+        figures = part.figures
+        if "counted" not in figures:
             return super().void(state, part)
-        held = Standing.of(state)
-        if not part.figures["counted"] or not (state.rating or held.period_games):
+        held, rated_then = Standing.of(state), "difference" in figures
+        if not figures["counted"] or rated_then != bool(state.rating):
             return state
-        left = held._replace(
-            period_games=held.period_games - 1,
-            period_gain=held.period_gain - int(part.figures["gain"]),
-            period_opponents=held.period_opponents - int(part.figures["opponent"]),
-            period_halves=held.period_halves - int(2 * (part.score or 0)),
-        )
-        return state._replace(extra=left.extra())
+        left = held._replace(period_gain=held.period_gain - int(figures["gain"]))
+        if not rated_then or (held.open and held.period == figures["period"]):
+            left = left._replace(
+                period_games=held.period_games - 1,
+                period_opponents=held.period_opponents - int(figures["opponent"]),
+                period_halves=held.period_halves - int(2 * (part.score or 0)),
+            )
+        return state._replace(extra=left.extra()) if left.possible else state
 
     def award(self, state: State, points: int) -> State:
         """The state after a prize; one that is unrated stays unrated."""
@@ -238,10 +246,11 @@ class Fide(RatingSystem):
             chance = expected_score(difference, self.expectation)
             gain = int(2 * score) * (BILLION // 2) - chance
             figures["difference"] = difference
-        figures["gain"] = gain
         waits = own.rating and held.open
+        period = held.period if waits else max(held.period, month_of(at))
+        figures |= {"gain": gain, "period": period}
         added = held._replace(
-            period=held.period if waits else max(held.period, month_of(at)),
+            period=period,
             period_games=held.period_games + 1,
             period_gain=held.period_gain + gain,
             period_opponents=held.period_opponents + int(other.rating),

@@ -1,0 +1,198 @@
+"""What the commands share: settings, the ladder, ids, the connection, and how a command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from worker.keys import Keys
+    from worker.settings import Ladder, Settings
+
+__all__ = [
+    "BROKEN_PIPE",
+    "EXIT_CODES",
+    "INTERRUPTED",
+    "NOT_FOUND",
+    "UNAVAILABLE",
+    "WRONG_INPUT",
+    "Fault",
+    "JsonOption",
+    "LadderOption",
+    "Site",
+    "checked_id",
+    "connection",
+    "load_site",
+    "run",
+    "unavailable",
+]
+
+T = TypeVar("T")
+
+NOT_FOUND: Final = 1
+WRONG_INPUT: Final = 2
+UNAVAILABLE: Final = 3
+INTERRUPTED: Final = 130
+BROKEN_PIPE: Final = 141
+
+#: For the end of the help.
+EXIT_CODES: Final = (
+    "Exit codes: 0 done; 1 not found; 2 wrong input or settings; 3 Redis is not reachable or not usable; "
+    "130 interrupted. What went wrong is one line on standard error."
+)
+
+LadderOption = Annotated[
+    str | None,
+    typer.Option("--ladder", metavar="NAME", help="Which ladder; needed where several are configured."),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON: one object on one line, lists as one such line for each.")
+]
+
+
+class Fault(Exception):
+    """Why a command ends early: one line for standard error, and the exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Site:
+    """The settings and ladders of this process's environment."""
+
+    settings: Settings
+    ladders: dict[str, Ladder]
+
+    def ladder(self, name: str | None) -> Ladder:
+        """The ladder of this name; without one, the only ladder that is configured."""
+        from worker.validation import quote
+
+        known = ", ".join(self.ladders)
+        if name is not None:
+            if name not in self.ladders:
+                text = f"--ladder: {quote(name)} is not configured; use one of {known} (RATINGS_CONFIG)"
+                raise Fault(text, WRONG_INPUT)
+            return self.ladders[name]
+        if len(self.ladders) > 1:
+            raise Fault(f"--ladder: it is required with several ladders; use one of {known}", WRONG_INPUT)
+        return next(iter(self.ladders.values()))
+
+    def named(self, name: str | None) -> tuple[Ladder, Keys]:
+        """The same, with the ladder's keys."""
+        from worker.keys import Keys
+
+        ladder = self.ladder(name)
+        return ladder, Keys(ladder.name)
+
+
+def load_site() -> Site:
+    """Reads RATINGS_* and the ladders' file."""
+    from worker.settings import ConfigError, load_ladders, load_settings
+
+    try:
+        settings = load_settings()
+        return Site(settings, load_ladders(settings.config))
+    except ConfigError as error:
+        raise Fault(str(error), WRONG_INPUT) from None
+
+
+def checked_id(name: str, value: str) -> str:
+    """An id from the command line, if a message could have it."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from contracts.messages import Id
+    from worker.validation import quote
+
+    try:
+        return TypeAdapter(Id).validate_python(value)
+    except ValidationError:
+        allowed = "1-128 characters without control characters are"
+        raise Fault(f"{name}: {quote(value)} is not allowed; {allowed}", WRONG_INPUT) from None
+
+
+def connection(settings: Settings) -> Redis:
+    """A client for the configured server, which connects with its first command."""
+    from worker.connect import connect
+
+    try:
+        redis = connect(settings.redis_url)
+        redis.connection_pool.make_connection()  # refuses options that it does not know; sends nothing
+    except (TypeError, ValueError):
+        # What is wrong is not repeated: it may be a piece of a password.
+        form = "redis://[user:password@]host[:port][/database], with what is special in it %-encoded"
+        text = f"RATINGS_REDIS_URL: the value is not allowed: it cannot be read as {form}"
+        raise Fault(text, WRONG_INPUT) from None
+    return redis
+
+
+def run(settings: Settings, act: Callable[[Redis], Awaitable[T]]) -> T:
+    """Runs `act` with a connection to the configured server."""
+    from redis.exceptions import RedisError
+
+    from worker.queries import Unreadable
+
+    async def main() -> T:
+        async with connection(settings) as redis:
+            return await act(redis)
+
+    try:
+        return asyncio.run(main())
+    except RedisError as error:
+        raise unavailable(settings, error) from None
+    except Unreadable as error:
+        raise Fault(str(error), UNAVAILABLE) from None
+
+
+def unavailable(settings: Settings, error: Exception) -> Fault:
+    """What to tell the user when Redis did not do its part."""
+    from redis import exceptions
+
+    place = _address(settings.redis_url)
+    if isinstance(error, exceptions.ResponseError) or not isinstance(
+        error, exceptions.ConnectionError | exceptions.TimeoutError
+    ):
+        return Fault(f"Redis at {place} refuses: {_short(error)}", UNAVAILABLE)
+    if isinstance(error, exceptions.AuthenticationError | exceptions.AuthorizationError):
+        return Fault(f"Redis at {place} refuses the user or password of RATINGS_REDIS_URL", UNAVAILABLE)
+    return Fault(f"Redis at {place} is not reachable: {_reason(error)}", UNAVAILABLE)
+
+
+def _address(url: str) -> str:
+    """Where a Redis URL leads, without user, password and options."""
+    from redis.asyncio.connection import parse_url
+
+    parsed = parse_url(url)
+    if "path" in parsed:
+        return str(parsed["path"])
+    host = str(parsed.get("host", "localhost"))
+    return f"{f'[{host}]' if ':' in host else host}:{parsed.get('port', 6379)}"
+
+
+def _reason(error: BaseException) -> str:
+    """Why a connection failed, in a few words."""
+    cause = error.__cause__ or error.__context__
+    if isinstance(cause, socket.gaierror):
+        return "this host name is not known"
+    number = cause.errno if isinstance(cause, OSError) else None
+    if number is None:  # several addresses were tried
+        found = re.search(r"\[Errno (\d+)\]", str(cause or error))
+        number = int(found[1]) if found else None
+    if number is not None:
+        return os.strerror(number).lower()
+    return _short(error)
+
+
+def _short(error: BaseException) -> str:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:200]

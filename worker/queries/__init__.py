@@ -1,0 +1,34 @@
+"""Read-only views of the ladders' data for people, as frozen dataclasses. Nothing here prints or writes.
+
+Streams and sorted sets are read in pages, so that memory stays bounded with a million players or a
+hundred thousand dead letters. Everything raises redis.exceptions.RedisError when Redis does not answer,
+and Unreadable for data under a ladder's keys that no worker wrote. Clients must return bytes.
+"""
+
+from worker.queries.ledger import Outcome, Trace, changes, event_at, trace
+from worker.queries.letters import Letter, letters
+from worker.queries.overview import Consumer, LadderStatus, Unread, ladder_status, unread_streams
+from worker.queries.players import Place, Standing, leaderboard, places_around, standing
+from worker.queries.streams import Unreadable, server_time
+
+__all__ = [
+    "Consumer",
+    "LadderStatus",
+    "Letter",
+    "Outcome",
+    "Place",
+    "Standing",
+    "Trace",
+    "Unread",
+    "Unreadable",
+    "changes",
+    "event_at",
+    "ladder_status",
+    "leaderboard",
+    "letters",
+    "places_around",
+    "server_time",
+    "standing",
+    "trace",
+    "unread_streams",
+]

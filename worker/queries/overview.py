@@ -1,0 +1,148 @@
+"""How the ladders are doing: what waits, who works, what was not rated, and what nobody reads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from contracts.names import GROUP, inbox, scope
+from worker.keys import Keys
+from worker.queries.letters import letters
+from worker.queries.streams import age, whole
+from worker.store import LEFT_BEHIND
+
+__all__ = ["Consumer", "LadderStatus", "Unread", "ladder_status", "unread_streams"]
+
+#: At most so many dead letters, the newest, are counted by reason.
+COUNTED_LETTERS: Final = 100_000
+
+#: What stands before and behind a ladder's name in its inbox's.
+_BEFORE, _BEHIND = inbox("x").split("x")
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """A worker of a ladder, as its consumer group knows it."""
+
+    name: str
+    #: Messages that it has claimed and not settled.
+    pending: int
+    #: How long it has not asked for messages, in ms; a worker that runs asks about once a second.
+    idle_ms: int
+    #: Whether it asked lately enough to count as running.
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LadderStatus:
+    """The state of one ladder."""
+
+    ladder: str
+    system: str
+    #: Messages in the inbox, claimed ones included.
+    backlog: int
+    #: Messages that some worker has in hand.
+    claimed: int
+    #: How long the oldest message has been in the inbox, in ms; None when there is none.
+    oldest_waiting_ms: int | None
+    workers: tuple[Consumer, ...]
+    #: Players on the leaderboard.
+    players: int
+    #: Events that the ledger keeps.
+    events: int
+    dead_letters: int
+    #: Reason -> dead letters, among the newest 100,000.
+    dead_by_reason: dict[str, int]
+    #: Outcome -> messages since the ladder's start.
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A ladder whose matches nobody rates now."""
+
+    ladder: str
+    #: Messages in its inbox.
+    messages: int
+    #: No worker has ever read this ladder, or none does now.
+    why: Literal["never-read", "no-worker"]
+    #: Whether the ladder is in this configuration.
+    configured: bool
+
+
+async def ladder_status(redis: Redis, ladder: str, system: str, *, now: int, idle: int) -> LadderStatus:
+    """The state of one ladder at `now`; a consumer silent for `idle` does not count as running. In ms."""
+    keys = Keys(ladder)
+    async with redis.pipeline(transaction=False) as pipe:
+        pipe.xlen(keys.inbox)
+        pipe.xrange(keys.inbox, count=1)
+        pipe.zcard(keys.leaderboard)
+        pipe.xlen(keys.outbox)
+        pipe.xlen(keys.dead_letters)
+        pipe.hgetall(keys.counts)
+        backlog, oldest, players, events, dead, counts = await pipe.execute()
+    consumers = await _consumers(redis, keys.inbox, idle) or ()
+    by_reason: Counter[str] = Counter()
+    if dead:
+        async for letter in letters(redis, keys, page=1000):
+            by_reason[letter.reason] += 1
+            if by_reason.total() == COUNTED_LETTERS:
+                break
+    return LadderStatus(
+        ladder=ladder,
+        system=system,
+        backlog=backlog,
+        claimed=sum(consumer.pending for consumer in consumers),
+        oldest_waiting_ms=age(oldest[0][0].decode(), now) if oldest else None,
+        workers=tuple(consumer for consumer in consumers if consumer.name != LEFT_BEHIND),
+        players=players,
+        events=events,
+        dead_letters=dead,
+        dead_by_reason=dict(by_reason.most_common()),
+        counts={name.decode("utf-8", "backslashreplace"): whole(count) for name, count in sorted(counts.items())},
+    )
+
+
+async def unread_streams(redis: Redis, configured: Collection[str], *, idle: int) -> list[Unread]:
+    """Ladders of the configuration without a worker, and other ladders whose messages nobody reads."""
+    found = set(configured)
+    async for key in redis.scan_iter(match=f"{_BEFORE}*{_BEHIND}", count=5000, _type="stream"):
+        name = key.decode("utf-8", "replace").removeprefix(_BEFORE).removesuffix(_BEHIND)
+        with contextlib.suppress(ValueError):  # no ladder's name: no worker could read it
+            scope(name)
+            found.add(name)
+    unread = []
+    for ladder in sorted(found):
+        stream = inbox(ladder)
+        messages = await redis.xlen(stream)
+        known = ladder in configured
+        if not messages and not known:
+            continue
+        consumers = await _consumers(redis, stream, idle)
+        if consumers is None:
+            unread.append(Unread(ladder, messages, "never-read", known))
+        elif not any(consumer.live for consumer in consumers):
+            unread.append(Unread(ladder, messages, "no-worker", known))
+    return unread
+
+
+async def _consumers(redis: Redis, stream: str, idle: int) -> list[Consumer] | None:
+    """The group's consumers; None when there is no group."""
+    try:
+        infos: list[dict[str, Any]] = await redis.xinfo_consumers(stream, GROUP)
+    except ResponseError as error:
+        if "NOGROUP" in str(error) or "no such key" in str(error):
+            return None
+        raise
+    consumers = []
+    for info in infos:
+        name = info["name"].decode("utf-8", "backslashreplace")
+        live = info["idle"] < idle and name != LEFT_BEHIND
+        consumers.append(Consumer(name, info["pending"], info["idle"], live))
+    return sorted(consumers, key=lambda consumer: consumer.name)

@@ -1,0 +1,66 @@
+"""Reading streams in pages, and what their ids tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import orjson
+from redis.asyncio import Redis
+
+__all__ = ["Entry", "Unreadable", "age", "as_json", "entries", "server_time", "whole"]
+
+#: A stream entry: its id, and its fields as bytes.
+Entry = tuple[str, dict[bytes, bytes]]
+
+
+class Unreadable(Exception):
+    """Redis holds something under a ladder's key that no worker wrote; the text is one sentence."""
+
+
+async def server_time(redis: Redis) -> int:
+    """The server's clock in ms; stream ids and ages are counted by it."""
+    seconds, micro = await redis.time()
+    return int(seconds) * 1000 + int(micro) // 1000
+
+
+async def entries(
+    redis: Redis,
+    stream: str,
+    *,
+    oldest: str = "-",
+    newest: str = "+",
+    page: int = 1000,
+    reverse: bool = False,
+) -> AsyncIterator[Entry]:
+    """The entries of a stream between two ids, ``(id`` leaving that one out; `page` are read at once."""
+    while True:
+        if reverse:
+            found = await redis.xrevrange(stream, max=newest, min=oldest, count=page)
+        else:
+            found = await redis.xrange(stream, min=oldest, max=newest, count=page)
+        for entry_id, fields in found:
+            yield entry_id.decode(), fields
+        if len(found) < page:
+            return
+        last = f"({found[-1][0].decode()}"
+        oldest, newest = (oldest, last) if reverse else (last, newest)
+
+
+def age(entry_id: str, now: int) -> int:
+    """How long ago an entry was written, in ms; never negative, as an id may be a producer's own."""
+    return max(now - whole(entry_id.partition("-")[0]), 0)
+
+
+def whole(value: Any) -> int:
+    """A stored whole number; 0 for anything else."""
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return 0
+
+
+def as_json(text: str) -> tuple[bytes, bytes]:
+    """How a text stands in our own JSON: with its letters as they are, or those outside ASCII escaped."""
+    return orjson.dumps(text), json.dumps(text).encode()
