@@ -117,7 +117,7 @@ def decide(
     """
     for entry in entries:
         players = [snapshot.players[name] for name in entry.players]
-        if not all(_is_next(player, entry.id) for player in players):
+        if not _is_next(entry.id, players):
             continue
         try:
             commit = _settled(entry, snapshot.receipts) or _rated(
@@ -138,8 +138,12 @@ def decide(
         yield commit
 
 
-def _is_next(player: Player, entry_id: str) -> bool:
-    return player.passed < len(player.line) and player.line[player.passed] == entry_id
+def _is_next(entry_id: str, players: list[Player]) -> bool:
+    """Whether a message is the next on the line of each of its players."""
+    for player in players:
+        if player.passed >= len(player.line) or player.line[player.passed] != entry_id:
+            return False
+    return True
 
 
 def _settled(entry: Entry, receipts: dict[str, str]) -> Commit | None:
@@ -204,52 +208,62 @@ def _match(
 ) -> Commit:
     if message.mode is not Mode.RANKED:
         return Commit("aside", entry, ttl=ttl)
-    finished_at, winner = message.finished_at, message.winner
-    scores = tuple(0.5 if winner is None else float(name == winner) for name in entry.players)
-    opens = finished_at - WINDOW_MS
-    recent = []
-    for name, player in zip(entry.players, players, strict=True):
-        stored = snapshot.windows[entry.id, name]
-        if isinstance(stored, str):
-            fault = f"the stored games of player {quote(name)} cannot be read: {stored}"
-            raise RuntimeError(fault)
-        recent.append(stored + sum(opens <= time < finished_at for time in player.fresh))
-    game = Game(finished_at, (scores[0], scores[1]), (recent[0], recent[1]), message.cube, message.length)
+    first, second = players
+    names, finished_at, now = entry.players, message.finished_at, snapshot.now
+    if message.winner is None:
+        scores: tuple[float, float] = (0.5, 0.5)
+    else:
+        scores = (1, 0) if message.winner == names[0] else (0, 1)
+    recent = (
+        _recent_games(first, names[0], snapshot.windows[entry.id, names[0]], finished_at),
+        _recent_games(second, names[1], snapshot.windows[entry.id, names[1]], finished_at),
+    )
+    game = Game(finished_at, scores, recent, message.cube, message.length)
     if not system.rates(game):
         return Commit("aside", entry, ttl=ttl)
-    first, second = players
     outcome = system.rate(first.state, second.state, game)
-    late = finished_at < max(first.state.last_game, second.state.last_game)
+    late = finished_at < first.state.last_game or finished_at < second.state.last_game
     states, parts = [], []
-    for index, (name, player) in enumerate(zip(entry.players, players, strict=True)):
-        side = outcome.sides[index]
+    for player, name, side, score, games in zip(
+        players, names, outcome.sides, scores, recent, strict=True
+    ):
         before = player.state
         part = _part(name, player, before.rating, side.change, side.rating)
-        score = scores[index]
-        part["score"] = int(score) if score != 0.5 else score
-        part["expected"] = side.expected
+        part["score"], part["expected"], part["recent_games"] = score, side.expected, games
         if side.k is not None:
             part["k"] = side.k
-        part["recent_games"] = recent[index]
         if side.figures:
             part["figures"] = side.figures
         parts.append(part)
         after = State(side.rating, before.games + 1, max(before.last_game, finished_at), side.extra)
         player.fresh.append(finished_at)
-        states.append(_carry(player, after, system, snapshot.now))
-    head: dict[str, Any] = {"cause": Cause.MATCH, "match_id": message.match_id, "ladder": ladder}
-    shared: dict[str, Any] = {"cube": message.cube}
+        states.append(_carry(player, after, system, now))
+    head: dict[str, Any] = {
+        "cause": Cause.MATCH,
+        "match_id": message.match_id,
+        "ladder": ladder,
+        "cube": message.cube,
+    }
     if outcome.coefficient is not None:
-        shared["coefficient"] = outcome.coefficient
-    figures = dict(outcome.figures)
+        head["coefficient"] = outcome.coefficient
+    figures = outcome.figures
     if message.length is not None:
-        figures["length"] = message.length
+        figures = {**figures, "length": message.length}
     if figures:
-        shared["figures"] = figures
-    event = _event(
-        {**head, **shared}, system, outcome.rules, finished_at, snapshot.now, late=late, players=parts
-    )
+        head["figures"] = figures
+    event = _event(head, system, outcome.rules, finished_at, now, late=late, players=parts)
     return Commit("rate", entry, ttl=ttl, event=event, game=True, states=states)
+
+
+def _recent_games(player: Player, name: str, stored: int | str, finished_at: int) -> int:
+    """Ranked games in the 7 days before a game: the stored ones and those of this batch."""
+    if isinstance(stored, str):
+        fault = f"the stored games of player {quote(name)} cannot be read: {stored}"
+        raise RuntimeError(fault)
+    if not player.fresh:
+        return stored
+    opens = finished_at - WINDOW_MS
+    return stored + sum(opens <= time < finished_at for time in player.fresh)
 
 
 def _part(name: str, player: Player, before: Number, change: Number, after: Number) -> dict[str, Any]:

@@ -7,6 +7,7 @@ that settles it, so that an engine can be killed or thrown away at any point.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -217,6 +218,8 @@ class Engine:
                 done += 1
                 del self.waiting[entry.id]
                 self.settled[commit.verb] += 1
+                if commit.verb == "rate" and not _verbose():
+                    continue
                 if commit.problem is not None:
                     log.warning(
                         "dead letter",
@@ -259,6 +262,10 @@ class Engine:
         self.waiting.clear()
         if left:
             log.info("left messages to the other workers", ladder=self.ladder, count=left)
+
+
+def _verbose() -> bool:
+    return logging.getLogger().isEnabledFor(logging.DEBUG)
 
 
 def _bound(entry: Entry) -> dict[str, object]:

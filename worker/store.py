@@ -119,15 +119,18 @@ class Store:
         for entry in entries:
             if not entry.alone:
                 receipts.append(entry.receipt)
+            message = entry.message
+            if message is not None:
+                # As texts: Lua would print numbers digit by digit, twice for each match.
+                opens, closes = str(message.finished_at - WINDOW_MS), f"({message.finished_at}"
             for name in entry.players:
                 if entry.alone and name not in depth:
                     depth[name] = 0
                     lines[name] = [entry.id]
                 else:
                     depth[name] = (depth.get(name) or len(lines.pop(name, ()))) + 1
-                if entry.message is not None:
-                    finished_at = entry.message.finished_at
-                    windows.append((name, finished_at - WINDOW_MS, finished_at))
+                if message is not None:
+                    windows.append((name, opens, closes))
                     window_keys.append((entry.id, name))
         wanted = {
             "fields": self._fields,
@@ -192,7 +195,7 @@ class Store:
                 for sequence, state, listed, tidy in commit.states:
                     rating = repr(state.rating)
                     score = rating if listed else ""
-                    args += (sequence, score, oldest if tidy else "", rating, state.games, state.last_game)
+                    args += (sequence, sequence + 1, score, oldest if tidy else "", rating, state.games, state.last_game)
                     if state.extra:
                         args += [repr(value) for value in state.extra]
             elif commit.verb == "aside":

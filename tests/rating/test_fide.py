@@ -1,9 +1,8 @@
-"""FIDE's rating: tables, K, the 400- and 700-point rules, exactness at ties, periods and first ratings."""
+"""FIDE's rules: tables, differences, exactness at ties, K, the 700 rule, performance, settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -12,53 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from contracts import Cause, PlayerUpdate, RatingUpdated
-from worker.rating import Fide, Game, InvalidGame, Number, Outcome, RatingSystem, Side, State
-from worker.rating.fide import Standing
+from tests.rating.fide_players import AT, Vectors, accrued, after, ms, player
+from worker.rating import Fide, Game, Number
 from worker.rating.fide_rules import (
     BILLION,
     FREE_FROM,
     counted_difference,
     divide,
     expected_score,
-    first_rating,
     k_factor,
     limited_k,
     linear_performance,
-    month_end,
-    month_of,
     performance,
 )
 from worker.rating.fide_tables import expected_hundredths, rating_difference
-
-Vectors = Callable[[str], Any]
-Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]
-
-
-def ms(text: str) -> int:
-    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
-
-
-AT = ms("2026-10-15")
-LATER = ms("2026-11-15")
-SCORES = st.sampled_from([(1.0, 0.0), (0.0, 1.0), (0.5, 0.5)])
-MONTH = Fide(floor=1)
-
-
-def player(rating: int, games: int = 100, **standing: int) -> State:
-    return State(rating, games, extra=Standing(**standing).extra())
-
-
-def after(state: State, side: Side, played: int = 1) -> State:
-    """The state as the worker keeps it after a game (or, with 0, after a closing)."""
-    return State(side.rating, state.games + played, state.last_game, side.extra)
-
-
-def accrued(system: Fide, state: State, games: list[tuple[int, float]], at: int = AT) -> State:
-    for opponent, score in games:
-        game = Game(at, (score, 1 - score))
-        state = after(state, system.rate(state, player(opponent), game).sides[0])
-    return state
 
 
 def published(vectors: Vectors, difference: int) -> Fraction:
@@ -70,8 +36,8 @@ def published(vectors: Vectors, difference: int) -> Fraction:
 
 
 def half_away(value: Fraction | int) -> int:
-    whole = int(value)
-    return whole if abs(value - whole) < Fraction(1, 2) else whole + (1 if value > 0 else -1)
+    half = Fraction(1, 2)
+    return math.floor(value + half) if value >= 0 else math.ceil(value - half)
 
 
 # Tables and differences.
@@ -286,159 +252,6 @@ def test_a_given_k_overrides_the_rules_but_not_the_700_rule() -> None:
     assert Fide(k=32).close(accrued(Fide(k=32), state, [(2500, 1)] * 50)).k == 14
 
 
-# Periods.
-
-
-def test_the_published_period(vectors: Vectors) -> None:
-    case = vectors("fide")["period"]
-    for expectation, key in (("table", "total_table"), ("curve", "total_logistic")):
-        system = Fide.model_validate({"expectation": expectation, "k": case["K"]})
-        state = accrued(system, player(case["rating"]), [(rating, score) for rating, score in case["games"]])
-        total = case["K"] * Standing.of(state).period_gain / BILLION
-        assert total == pytest.approx(case[key], abs=0.0006)
-        assert system.close(state).rating == case["new_rating"]
-
-
-def test_a_game_by_month_changes_no_rating_until_the_month_closes() -> None:
-    # Given a monthly ladder, when a game is rated
-    state = player(1500)
-    side = Fide().rate(state, player(1500), Game(AT, (1, 0))).sides[0]
-    assert (side.change, side.rating, side.expected, side.k) == (0, 1500, 0.5, None)
-    # Then it waits for the end of October (UTC).
-    held = after(state, side)
-    assert Fide().closes_at(held) == month_end(202610) == ms("2026-11-01")
-    # And closing gives the change once; a second closing nothing.
-    closed = Fide().close(held)
-    assert (closed.change, closed.rating, closed.k, closed.expected) == (10, 1510, 20, 0.5)
-    assert Fide().closes_at(after(held, closed, 0)) is None
-    assert Fide().close(after(held, closed, 0)).change == 0
-
-
-def test_a_new_player_holds_nothing() -> None:
-    assert Fide().closes_at(Fide().initial()) is None
-    assert Fide().close(Fide().initial()) == Side(0, 1500, 0.0, extra=Fide().initial().extra)
-
-
-@pytest.mark.parametrize(
-    ("at", "month", "end"),
-    [
-        ("2026-12-31T23:59:59.999", 202612, "2027-01-01"),
-        ("2027-01-01", 202701, "2027-02-01"),
-        ("2028-02-29T12:00:00", 202802, "2028-03-01"),
-    ],
-)
-def test_months_are_utc_calendar_months(at: str, month: int, end: str) -> None:
-    assert month_of(ms(at)) == month
-    assert month_end(month) == ms(end)
-
-
-def test_a_late_game_goes_into_the_open_month() -> None:
-    # Given October's list closed
-    held = accrued(Fide(), player(1500), [(1500, 1)])
-    state = after(held, Fide().close(held), 0)
-    # When another game of October arrives, then it is held until the end of November,
-    late = accrued(Fide(), state, [(1500, 1)])
-    assert Fide().closes_at(late) == month_end(202611)
-    # And one round of closing takes it together with November's.
-    both = accrued(Fide(), late, [(1500, 1)], LATER)
-    assert Fide().closes_at(both) == month_end(202611)
-    assert Standing.of(both).period_games == 2
-    # And a game of October that arrives late in an open November does not reopen October.
-    assert Fide().closes_at(
-        accrued(Fide(), accrued(Fide(), player(1500), [(1500, 1)], LATER), [(1500, 1)])
-    ) == (month_end(202611))
-
-
-def test_december_is_followed_by_january() -> None:
-    held = accrued(Fide(), player(1500), [(1500, 1)], ms("2026-12-05"))
-    state = after(held, Fide().close(held), 0)
-    assert Standing.of(state) == Standing(peak=1510, period=202701)
-
-
-def test_every_game_is_computed_from_the_current_list() -> None:
-    # Given ten wins in one month, each against 1500: expected stays 0.5 throughout.
-    side = Fide().close(accrued(Fide(), player(1500), [(1500, 1)] * 10))
-    assert (side.change, side.expected) == (100, 5.0)
-
-
-def test_a_rating_under_the_floor_becomes_unrated_and_is_not_clamped() -> None:
-    # Given 1405 losing to 1405 with K 20: 1395
-    side = Fide().close(accrued(Fide(), player(1405), [(1405, 0)]))
-    assert (side.figures["computed"], side.rating, side.change) == (1395, 0, -1405)
-    assert not Fide().listed(State(0, extra=side.extra))
-    # And at 1400 exactly the player stays rated.
-    assert Fide().close(accrued(Fide(), player(1410), [(1410, 0)])).rating == 1400
-    assert Fide(floor=1000).close(accrued(Fide(), player(1405), [(1405, 0)])).rating == 1395
-
-
-def test_there_is_no_floor_game_by_game() -> None:
-    side = Fide(period="game").rate(player(1405), player(1405), Game(AT, (0, 1))).sides[0]
-    assert side.rating == 1395
-
-
-def test_over_700_games_leave_no_change() -> None:
-    assert Fide().close(accrued(Fide(), player(1500), [(1500, 1)] * 701)).change == 0
-
-
-# First ratings.
-
-
-def test_the_published_first_rating() -> None:
-    first = first_rating(9507, 5, 6, 1400)
-    assert (first.performance.share, first.performance.difference, first.rating) == (57, 50, 1922)
-
-
-@pytest.mark.parametrize(
-    ("opponents", "score", "rating"),
-    [
-        ([1900, 1901, 1902, 1903, 1901], 3, 1922),
-        ([1901] * 4, 3, None),  # fewer than five games
-        ([2700] * 9, 9, 2200),  # at most 2200
-        ([1401] * 5, 0, None),  # under the floor
-    ],
-)
-def test_an_unrated_player_gets_a_first_rating_at_the_months_end(
-    opponents: list[int], score: int, rating: int | None
-) -> None:
-    # Given an unrated player's games of a month against rated players
-    system = Fide(start=0)
-    results = [(rating, float(index < score)) for index, rating in enumerate(opponents)]
-    state = accrued(system, system.initial(), results)
-    # When the month closes
-    side = system.close(state)
-    assert (side.change, side.rating) == (rating or 0, rating or 0)
-    # Then fewer than five games are kept for the next month, and five or more are done with.
-    left = Standing.of(after(state, side, 0)).period_games
-    assert left == (len(opponents) if len(opponents) < 5 else 0)
-
-
-def test_an_unrated_players_games_are_collected_over_months() -> None:
-    system = Fide(start=0)
-    state = accrued(system, system.initial(), [(1900, 1), (1900, 1), (1900, 0)])
-    assert system.closes_at(state) is None
-    state = accrued(system, state, [(1900, 1), (1900, 0)], LATER)
-    assert system.closes_at(state) == month_end(202611)
-    assert system.close(state).rating == 1921  # (9500 + 3600) / 7 = 1871.43, + 50
-
-
-def test_games_against_unrated_players_count_for_nobody() -> None:
-    system = Fide(start=0)
-    for own in (player(1500), system.initial()):
-        outcome = system.rate(own, system.initial(), Game(AT, (1, 0)))
-        assert outcome.sides[0].extra == own.extra
-        assert outcome.sides[0].figures["counted"] == 0
-
-
-def test_a_preview_needs_rated_players() -> None:
-    with pytest.raises(InvalidGame, match="rating: 0 is not allowed"):
-        Fide().preview(State(0, extra=Standing().extra()), player(1500), Game(AT, (1, 0)))
-
-
-def test_a_prize_moves_a_rating_but_gives_no_first_one() -> None:
-    assert Fide().award(player(1500), 50).rating == 1550
-    assert Fide().award(player(0), 50).rating == 0
-
-
 # Performance.
 
 
@@ -475,204 +288,6 @@ def test_impossible_scores_are_refused(opponents: list[int], score: float) -> No
     for calculate in (performance, linear_performance):
         with pytest.raises(ValueError, match=r"opponents: none are given|score: .* is not allowed"):
             calculate(opponents, score)
-
-
-# Voids.
-
-
-@given(st.lists(st.tuples(st.integers(1000, 2400), st.sampled_from([0.0, 0.5, 1.0])), max_size=8), SCORES)
-def test_voiding_a_held_game_leaves_the_month_as_if_it_had_not_been(
-    through_json: Travel, games: list[tuple[int, float]], scores: tuple[float, float]
-) -> None:
-    # Given a month with a game to be voided first, and others
-    state = player(1700)
-    outcome, event = through_json(MONTH, state, player(1650), Game(AT, scores))
-    played = accrued(MONTH, after(state, outcome.sides[0]), games)
-    # When it is voided, then the sums are those of the others.
-    assert MONTH.void(played, event.players[0]).extra[3:] == accrued(MONTH, state, games).extra[3:]
-
-
-def test_voiding_a_game_of_a_closed_month_corrects_the_next_list(through_json: Travel) -> None:
-    state = player(1700)
-    outcome, event = through_json(MONTH, state, player(1700), Game(AT, (1, 0)))
-    held = after(state, outcome.sides[0])
-    closed = after(held, MONTH.close(held), 0)
-    corrected = MONTH.void(closed, event.players[0])
-    assert MONTH.closes_at(corrected) == month_end(202611)
-    assert MONTH.close(corrected).change == -10
-
-
-def test_voids_around_a_change_between_rated_and_unrated(through_json: Travel) -> None:
-    # Given an unrated player with five games, of which one is voided, then four are left
-    system = Fide(start=0)
-    start = accrued(system, system.initial(), [(1900, 1)] * 4)
-    outcome, event = through_json(system, start, player(1950), Game(AT, (1, 0)))
-    five = after(start, outcome.sides[0])
-    assert Standing.of(system.void(five, event.players[0])) == Standing.of(start)
-    # When the first rating is published already, it stands.
-    first = after(five, system.close(five), 0)
-    assert first.rating > 1900
-    assert system.void(first, event.players[0]) == first
-    # And one who was rated then and is not now has nothing to correct, whatever is held by now.
-    _, rated = through_json(system, player(1900), player(1950), Game(AT, (1, 0)))
-    unrated = accrued(system, player(0), [(1900, 0)])
-    assert system.void(unrated, rated.players[0]) == unrated
-    # Nor is a game of an earlier unrated time taken from later ones.
-    assert system.void(unrated, event.players[0]) == unrated
-
-
-def test_voiding_game_by_game_takes_back_the_change(through_json: Travel) -> None:
-    _, event = through_json(Fide(period="game"), player(1700), player(1700), Game(AT, (1, 0)))
-    assert Fide(period="game").void(player(1710), event.players[0]).rating == 1700
-
-
-def test_voiding_a_game_that_did_not_count_changes_nothing(through_json: Travel) -> None:
-    _, event = through_json(MONTH, player(1700), player(0), Game(AT, (1, 0)))
-    assert MONTH.void(player(1700), event.players[0]) == player(1700)
-
-
-# Events.
-
-
-standings = st.builds(
-    Standing,
-    peak=st.integers(0, 2900),
-    birth_year=st.sampled_from([0, 1980, 2008, 2015]),
-    period=st.sampled_from([202609, 202610]),  # it is 0 only where no games are held
-    period_games=st.integers(0, 900),
-    period_gain=st.integers(-(10**12), 10**12),
-    period_opponents=st.integers(0, 2_000_000),
-    period_halves=st.just(0),
-).flatmap(
-    # No more points than games.
-    lambda held: st.builds(held._replace, period_halves=st.integers(0, 2 * held.period_games))
-)
-states = st.builds(
-    lambda rating, games, held: State(rating, games, extra=held.extra()),
-    st.one_of(st.just(0), st.integers(1000, 2900)),
-    st.integers(0, 3000),
-    standings,
-)
-systems = st.builds(
-    Fide,
-    expectation=st.sampled_from(["table", "curve"]),
-    period=st.sampled_from(["month", "game"]),
-    k=st.sampled_from([None, 16]),
-)
-
-
-@given(systems, states, states, SCORES)
-def test_a_games_event_alone_gives_the_same_outcome(
-    through_json: Travel, system: Fide, first: State, second: State, scores: tuple[float, float]
-) -> None:
-    outcome, event = through_json(system, first, second, Game(AT, scores))
-    assert system.recompute(event) == outcome
-    for part in event.players:
-        assert part.after == part.before + part.change
-    assert all(step.result and step.formula for step in system.steps(event))
-
-
-@given(systems, states)
-def test_a_closings_event_alone_gives_the_same_closing(system: Fide, state: State) -> None:
-    side = system.close(state)
-    part = closing_part(state, side)
-    assert part.after == part.before + part.change
-    if side.figures:
-        assert system.recompute_close(part) == side
-
-
-@given(states)
-def test_a_state_survives_as_text(state: State) -> None:
-    assert tuple(float(repr(value)) for value in state.extra) == state.extra
-    assert Standing.of(state).extra() == state.extra
-
-
-def closing_part(state: State, side: Side) -> PlayerUpdate:
-    part = PlayerUpdate(
-        player="ada",
-        before=state.rating,
-        change=side.change,
-        after=side.rating,
-        expected=side.expected,
-        k=side.k,
-        sequence=1,
-        figures=dict(side.figures),
-    )
-    return PlayerUpdate.model_validate_json(part.model_dump_json())
-
-
-def closing_event(state: State, side: Side) -> RatingUpdated:
-    return RatingUpdated(
-        cause=Cause.PERIOD,
-        ladder="chess",
-        system="fide",
-        rules="2025-10",
-        finished_at=month_end(202610),
-        rated_at=month_end(202610),
-        players=(closing_part(state, side),),
-    )
-
-
-def lines(system: Fide, event: RatingUpdated, name: str) -> list[tuple[str, str, str]]:
-    return [(step.label, step.formula, step.result) for step in system.steps(event) if step.player == name]
-
-
-def test_the_steps_of_a_game_rated_by_itself(through_json: Travel) -> None:
-    system = Fide(period="game")
-    _, event = through_json(system, player(2813, peak=2882), player(2400, 5), Game(AT, (1, 0)))
-    assert lines(system, event, "first") == [
-        ("difference", "2813 - 2400, in full for a player rated 2650 or more", "+413"),
-        ("expected", "table 8.1.2 at +413", "0.93"),
-        ("K", "a published rating has reached 2400 (peak 2882)", "10"),
-        ("change", "10 x (1 - 0.93)", "+0.7000"),
-        ("rounded", "half away from zero", "+1"),
-        ("rating", "2813 +1", "2814"),
-    ]
-    assert lines(system, event, "second")[:2] == [
-        ("difference", "2400 - 2813, more than 400 counts as 400", "-400"),
-        ("expected", "table 8.1.2 at -400", "0.08"),
-    ]
-
-
-def test_the_steps_of_a_game_held_and_of_the_months_end(through_json: Travel) -> None:
-    state = accrued(Fide(), player(1500), [(1400, 1)])
-    _, event = through_json(Fide(), state, player(1600), Game(AT, (0.5, 0.5)))
-    assert lines(Fide(), event, "first") == [
-        ("difference", "1500 - 1600", "-100"),
-        ("expected", "table 8.1.2 at -100", "0.36"),
-        ("gain", "0.5 - 0.36", "+0.14"),
-        ("held", "+0.36 and this gain", "+0.5 in 2 games"),
-        ("rating", "changes at the end of the month", "1500"),
-    ]
-    state = accrued(Fide(), state, [(1600, 0.5), (1550, 0)])
-    assert lines(Fide(), closing_event(state, Fide().close(state)), "ada") == [
-        ("gain", "1.5 - 1.43 in 3 games", "+0.07"),
-        ("K", "100 games complete, never rated 2400 (peak 1500)", "20"),
-        ("700 rule", "20 x 3 games = 60 <= 700", "20"),
-        ("change", "20 x +0.07", "+1.4"),
-        ("rounded", "once, half away from zero", "+1"),
-        ("computed", "1500 +1", "1501"),
-        ("rating", "1400 or more", "1501"),
-    ]
-
-
-def test_the_steps_of_a_first_rating(through_json: Travel) -> None:
-    system = Fide(start=0)
-    results: list[tuple[int, float]] = [(1900, 1), (1901, 1), (1902, 1), (1903, 0), (1901, 0)]
-    state = accrued(system, system.initial(), results)
-    _, event = through_json(system, state, player(1900), Game(AT, (1, 0)))
-    assert lines(system, event, "first") == [
-        ("counted", "unrated: held for a first rating, 1 against 1900", "6 games")
-    ]
-    assert lines(system, event, "second")[0][0] == "counted"
-    assert lines(system, closing_event(state, system.close(state)), "ada") == [
-        ("games", "5, of the 5 that are needed", "3 points"),
-        ("average", "(9507 + 2 x 1800) / (5 + 2)", "1872.43"),
-        ("share", "(3 + 2 x 0.5) / (5 + 2)", "0.57"),
-        ("dp", "table 8.1.1", "+50"),
-        ("computed", "1872.43 +50, half away from zero, at most 2200", "1922"),
-        ("rating", "published from 1400 on", "1922"),
-    ]
 
 
 # Settings.

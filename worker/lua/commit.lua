@@ -11,8 +11,8 @@
 -- ARGV[3]  how many of the system's own fields a player has, n; ARGV[4..3+n] their names
 -- then for each message: verb, id, receipt key ('' when none), number of players, player, ..., and
 --   rate   sure (1: claimed alone, the receipt is its own), digest, receipt's ms to live, match id (''
---          when it is no game), finished_at in ms, event JSON; then for each player: sequence as read,
---          leaderboard score ('' when not listed), tidy (ms: older games leave the window, which is
+--          when it is no game), finished_at in ms, event JSON; then for each player: sequence as read
+--          and as written, leaderboard score ('' when not listed), tidy (ms: older games leave the window, which is
 --          kept anew; '' when that was done today), rating, games, last game in ms, own fields ...
 --   aside  digest, receipt's ms to live          (known, and not rated by the rules)
 --   again  digest                                (the same content has had its effect)
@@ -96,7 +96,7 @@ local verbs = {}
 
 function verbs.rate(id, receipt, players)
   local sure, digest, ttl, match_id, finished_at, event = take(), take(), take(), take(), take(), take()
-  local width = 6 + #own_fields
+  local width = 7 + #own_fields
   local first = at
   at = at + width * #players
   local may = turn(id, players)
@@ -110,18 +110,18 @@ function verbs.rate(id, receipt, players)
   settle(receipt, ledger_id, digest, ttl)
   for i, player in ipairs(players) do
     local base = first + (i - 1) * width
-    local state = {'rating', ARGV[base + 4], 'sequence', string.format('%.0f', ARGV[base + 1] + 1),
-      'games', ARGV[base + 5], 'last_game', ARGV[base + 6]}
+    local state = {'rating', ARGV[base + 5], 'sequence', ARGV[base + 2],
+      'games', ARGV[base + 6], 'last_game', ARGV[base + 7]}
     for n, name in ipairs(own_fields) do
       state[#state + 1] = name
-      state[#state + 1] = ARGV[base + 6 + n]
+      state[#state + 1] = ARGV[base + 7 + n]
     end
     redis.call('HSET', player_ .. player, unpack(state))
-    scores[player] = ARGV[base + 2]
+    scores[player] = ARGV[base + 3]
     if match_id ~= '' then
       redis.call('ZADD', games_ .. player, finished_at, match_id)
-      if ARGV[base + 3] ~= '' then
-        redis.call('ZREMRANGEBYSCORE', games_ .. player, '-inf', ARGV[base + 3])
+      if ARGV[base + 4] ~= '' then
+        redis.call('ZREMRANGEBYSCORE', games_ .. player, '-inf', ARGV[base + 4])
         redis.call('PEXPIRE', games_ .. player, keep_ms)
       end
     end

@@ -4,7 +4,7 @@
 -- KEYS[2]  prefix of the games (sorted sets)
 -- KEYS[3]  prefix of the lines (lists)
 -- ARGV[1]  JSON: {"fields": the hash fields to read, "players": [[player, ids of the line wanted, or 0],
---          ...], "windows": [[player, from ms, before ms], ...], "receipts": [key, ...]}
+--          ...], "windows": [[player, from ms, "(" before ms], ...], "receipts": [key, ...]}
 --
 -- Returns {server time in ms, players, windows, receipts}:
 --   players   for each {line ids, field values}; instead of the values a text '!...' when a key of this
@@ -27,7 +27,7 @@ for i, item in ipairs(wanted.players) do
   end
 end
 for i, item in ipairs(wanted.windows) do
-  local count = redis.pcall('ZCOUNT', KEYS[2] .. item[1], item[2], '(' .. item[3])
+  local count = redis.pcall('ZCOUNT', KEYS[2] .. item[1], item[2], item[3])
   windows[i] = type(count) == 'number' and count or '!' .. count.err
 end
 for i, key in ipairs(wanted.receipts) do

@@ -130,11 +130,9 @@ class Fide(RatingSystem):
 
     def rate_alone(self, first: State, second: State, game: Game) -> Outcome:
         """Both changes of a game rated and rounded by itself."""
-        sides = [
-            self._alone(own, other, score, game.finished_at)
-            for own, other, score in ((first, second, game.scores[0]), (second, first, game.scores[1]))
-        ]
-        return Outcome(self.rules_at(game.finished_at), (sides[0], sides[1]))
+        at, (one, two) = game.finished_at, game.scores
+        sides = self._alone(first, second, one, at), self._alone(second, first, two, at)
+        return Outcome(self.rules_at(at), sides)
 
     def accrue(self, first: State, second: State, game: Game) -> Outcome:
         """Adds a game to what both players' states hold; ratings are those of the current list.
@@ -142,11 +140,9 @@ class Fide(RatingSystem):
         A game against an unrated player counts for nobody. A late game goes into the month that is
         open, since a published list is not changed; close what `closes_at` says is due beforehand.
         """
-        sides = [
-            self._accrued(own, other, score, game.finished_at)
-            for own, other, score in ((first, second, game.scores[0]), (second, first, game.scores[1]))
-        ]
-        return Outcome(self.rules_at(game.finished_at), (sides[0], sides[1]))
+        at, (one, two) = game.finished_at, game.scores
+        sides = self._accrued(first, second, one, at), self._accrued(second, first, two, at)
+        return Outcome(self.rules_at(at), sides)
 
     def closes_at(self, state: State) -> int | None:
         """The end of the month whose games are held; None for none, or fewer than a first rating needs."""
