@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -135,6 +136,18 @@ def test_every_single_game_is_exact_also_at_ties(vectors: Vectors, k: int) -> No
             held = after(own, by_month.rate(own, other, game).sides[0])
             assert by_month.close(held).change == half_away(exact)
     assert len(ties) == (24 if k == 10 else 0)
+
+
+@pytest.mark.parametrize("k", [10, 20, 40])
+def test_the_curve_is_rounded_as_with_50_digits(k: int) -> None:
+    system = Fide(period="game", expectation="curve", k=k)
+    with localcontext(prec=50):
+        for difference in range(-400, 401):
+            chance = 1 / (1 + Decimal(10) ** (Decimal(-difference) / 400))
+            for score in (0.0, 0.5, 1.0):
+                change = (k * (Decimal(score) - chance)).quantize(Decimal(1), ROUND_HALF_UP)
+                game = Game(AT, (score, 1 - score))
+                assert system.rate(player(2000 + difference), player(2000), game).sides[0].change == change
 
 
 @given(

@@ -110,13 +110,11 @@ function verbs.rate(id, receipt, players)
   settle(receipt, ledger_id, digest, ttl)
   for i, player in ipairs(players) do
     local base = first + (i - 1) * width
-    local state = {'rating', ARGV[base + 5], 'sequence', ARGV[base + 2],
-      'games', ARGV[base + 6], 'last_game', ARGV[base + 7]}
+    redis.call('HSET', player_ .. player, 'rating', ARGV[base + 5], 'sequence', ARGV[base + 2],
+      'games', ARGV[base + 6], 'last_game', ARGV[base + 7])
     for n, name in ipairs(own_fields) do
-      state[#state + 1] = name
-      state[#state + 1] = ARGV[base + 7 + n]
+      redis.call('HSET', player_ .. player, name, ARGV[base + 7 + n])
     end
-    redis.call('HSET', player_ .. player, unpack(state))
     scores[player] = ARGV[base + 3]
     if match_id ~= '' then
       redis.call('ZADD', games_ .. player, finished_at, match_id)
