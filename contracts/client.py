@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from redis.exceptions import AuthenticationError, AuthorizationError, ConnectionError, TimeoutError
 
-from contracts.messages import MatchFinished, RatingUpdated, TournamentFinished
+from contracts.messages import MatchFinished, MatchVoided, RatingUpdated, TournamentFinished
 from contracts.names import FIELD, JOB, QUEUE, inbox, outbox
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _json_bytes(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-async def publish(redis: Redis, message: MatchFinished | TournamentFinished) -> str:
+async def publish(redis: Redis, message: MatchFinished | TournamentFinished | MatchVoided) -> str:
     """Writes a message to its ladder's inbox and returns its stream id.
 
     Sending the same match again is safe: it has one effect. Raises redis.exceptions.RedisError when
@@ -47,7 +47,7 @@ async def publish(redis: Redis, message: MatchFinished | TournamentFinished) -> 
     return written.decode() if isinstance(written, bytes) else str(written)
 
 
-async def enqueue(arq: _ArqPool, message: MatchFinished | TournamentFinished) -> None:
+async def enqueue(arq: _ArqPool, message: MatchFinished | TournamentFinished | MatchVoided) -> None:
     """Hands a message to the workers as an arq job, for servers that already use arq.
 
     The pool's serializer is set to JSON: a pickled job is never opened by the worker. There is no

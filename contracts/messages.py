@@ -33,6 +33,7 @@ __all__ = [
     "DeadLetter",
     "Ending",
     "MatchFinished",
+    "MatchVoided",
     "Mode",
     "PlayerUpdate",
     "RatingUpdated",
@@ -255,6 +256,27 @@ class TournamentFinished(_Message):
         return self
 
 
+class MatchVoided(_Message):
+    """A rated match is taken back: both players' changes of exactly that match, once."""
+
+    type: Literal["match-voided"] = "match-voided"
+    version: Version = VERSION
+    match_id: Id
+    ladder: Ladder
+    #: The match's two players, in any order.
+    players: tuple[Id, Id]
+    #: Why, for the ledger: 1-500 characters.
+    why: Annotated[str, StringConstraints(strict=True, min_length=1, max_length=500)]
+    #: When it was decided.
+    finished_at: Milliseconds
+
+    @model_validator(mode="after")
+    def _players_differ(self) -> Self:
+        if self.players[0] == self.players[1]:
+            raise PydanticCustomError("self_play", "players must be two different ids")
+        return self
+
+
 class PlayerUpdate(_Message):
     """One player's part of a rating change, with the figures that made it."""
 
@@ -293,6 +315,8 @@ class RatingUpdated(_Message):
     rated_at: Milliseconds
     #: True when a later game of one of the players had been rated before.
     late: bool = False
+    #: Why a match was taken back; only in events with cause `void`.
+    why: str | None = None
     players: tuple[PlayerUpdate, ...]
     #: Further figures of the match that the system used, such as its length.
     figures: dict[str, Number] = Field(default_factory=dict)
@@ -316,5 +340,7 @@ class DeadLetter(_Message):
     attempts: int
     first_seen: Milliseconds
     dead_at: Milliseconds
+    #: Edits by people, oldest first: JSON objects with at (ms), who, why and the message before.
+    history: str = ""
     #: The dead letter's own stream id; known to readers only.
     id: str | None = None

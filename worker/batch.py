@@ -9,16 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import orjson
 
-from contracts import Cause, MatchFinished, Mode, Reason
+from contracts import Cause, MatchFinished, MatchVoided, Mode, RatingUpdated, Reason, TournamentFinished
 from contracts.messages import VERSION
 from worker.rating import Game, InvalidGame, Number, RatingSystem, State
 from worker.validation import Message, Problem, quote
 
-__all__ = ["DAY_MS", "WINDOW_MS", "Commit", "Entry", "Player", "Snapshot", "decide"]
+__all__ = [
+    "DAY_MS",
+    "WINDOW_MS",
+    "Change",
+    "Commit",
+    "Entry",
+    "Player",
+    "Replay",
+    "Snapshot",
+    "close_period",
+    "decide",
+]
 
 DAY_MS = 86_400_000
 #: The window in which a player's ranked games are counted: 7 x 24 h.
@@ -26,7 +37,21 @@ WINDOW_MS = 7 * DAY_MS
 #: A receipt outlives the horizon by this much, so that no message can slip in between, in ms.
 _RECEIPT_SLACK_MS = 3_600_000
 
-Verb = Literal["rate", "aside", "again", "dead"]
+Verb = Literal["rate", "prize", "void", "aside", "again", "dead", "close"]
+
+
+class Replay(NamedTuple):
+    """A dead letter's past, which goes with its message through a replay."""
+
+    #: The replay's name, a space, and the dead letter's id.
+    tag: str
+    #: How often it was claimed before it became a dead letter.
+    attempts: int
+    first_seen: int
+    #: Edits by people, JSON; "" when there are none.
+    history: str = ""
+    #: Rate it however old it is.
+    force_late: bool = False
 
 
 @dataclass(slots=True)
@@ -49,6 +74,8 @@ class Entry:
     problem: Problem | None = None
     #: When a failed rating may be tried again, in ms of the worker's own clock.
     retry_at: float = 0
+    #: Where it comes from, when it is a dead letter that is replayed.
+    replay: Replay | None = None
 
 
 @dataclass(slots=True)
@@ -78,6 +105,25 @@ class Snapshot:
     windows: dict[tuple[str, str], int | str]
     #: Receipt key -> its text, "" when there is none.
     receipts: dict[str, str]
+    #: Receipt key of a match to be taken back -> its event in the ledger, JSON.
+    events: dict[str, bytes] = field(default_factory=dict)
+    #: Entry id of a void -> the receipt key of the match that it takes back.
+    match_receipts: dict[str, str] = field(default_factory=dict)
+
+
+class Change(NamedTuple):
+    """A player's new state, as the commit script writes it."""
+
+    #: The count of changes as read, and as written.
+    read: int
+    written: int
+    state: State
+    #: Whether the player stands on the leaderboard.
+    listed: bool
+    #: Whether the window wants tidying: once on each day with a game.
+    tidy: bool
+    #: When the open rating period ends, in ms; 0 when none is open, "" when nothing changes about it.
+    closes_at: int | str
 
 
 @dataclass(slots=True)
@@ -88,13 +134,13 @@ class Commit:
     entry: Entry
     #: rate, aside: how long the receipt is kept, in ms.
     ttl: int = 0
-    #: rate: the event, JSON.
-    event: bytes = b""
-    #: rate: whether it is a game that counts in the window.
-    game: bool = False
-    #: rate: for each player the sequence as read, the new state, whether on the leaderboard, and
-    #: whether the window wants tidying: once on each day with a game.
-    states: list[tuple[int, State, bool, bool]] = field(default_factory=list)
+    #: rate, close: the events, JSON; the last is the message's own.
+    events: list[bytes] = field(default_factory=list)
+    #: rate: the match id and finish time in ms of the game that enters the window; the time is "" when
+    #: the game is taken out, both are "" when it is none.
+    game: tuple[str, int | str] = ("", "")
+    #: rate, close: what becomes of each player.
+    changes: list[Change] = field(default_factory=list)
     #: dead: why.
     problem: Problem | None = None
 
@@ -133,7 +179,7 @@ def decide(
             continue
         for player in players:
             player.passed += 1
-        if commit.verb in ("rate", "aside"):
+        if commit.verb not in ("again", "dead"):
             snapshot.receipts[entry.receipt] = f"* {entry.digest}"
         yield commit
 
@@ -154,17 +200,16 @@ def _settled(entry: Entry, receipts: dict[str, str]) -> Commit | None:
     settled = receipt.partition(" ")[2]
     if settled == entry.digest:
         return Commit("again", entry)
-    detail = (
-        f"{'match_id' if isinstance(entry.message, MatchFinished) else 'tournament_id'}: "
-        f"{quote(_effect_id(entry.message))} was received before with other content; it is not rated again"
-    )
+    name, value = _effect(entry.message)
+    detail = f"{name}: {quote(value)} was received before with other content; it is not rated again"
     return Commit("dead", entry, problem=Problem(Reason.CONFLICT, detail))
 
 
-def _effect_id(message: Message | None) -> str:
-    if message is None:
-        return ""
-    return message.match_id if isinstance(message, MatchFinished) else message.tournament_id
+def _effect(message: Message | None) -> tuple[str, str]:
+    """The name and the value of the id that a message's effect hangs on."""
+    if isinstance(message, TournamentFinished):
+        return "tournament_id", message.tournament_id
+    return "match_id", message.match_id if message is not None else ""
 
 
 def _rated(
@@ -183,18 +228,69 @@ def _rated(
             raise RuntimeError(fault)
     if isinstance(message, MatchFinished):
         return _match(entry, message, players, snapshot, ladder, system, ttl)
+    if isinstance(message, MatchVoided):
+        return _void(entry, message, players, snapshot, ladder, system, ttl)
+    return _prizes(entry, message, players, snapshot, ladder, system, ttl)
+
+
+def _prizes(
+    entry: Entry,
+    message: TournamentFinished,
+    players: list[Player],
+    snapshot: Snapshot,
+    ladder: str,
+    system: RatingSystem,
+    ttl: int,
+) -> Commit:
     if not message.public:
         return Commit("aside", entry, ttl=ttl)
-    states, parts = [], []
+    changes, parts = [], []
     for name, player, points in zip(entry.players, players, message.prizes, strict=True):
         before = player.state
         after = system.award(before, points)
-        parts.append(_part(name, player, before.rating, after.rating - before.rating, after.rating))
-        states.append(_carry(player, after, system, snapshot.now))
+        parts.append(_part(name, player.sequence, before.rating, after.rating - before.rating, after.rating))
+        changes.append(_carry(player, after, system, snapshot.now))
     head = {"cause": Cause.PRIZE, "tournament_id": message.tournament_id, "ladder": ladder}
     rules = system.rules_at(message.finished_at)
     event = _event(head, system, rules, message.finished_at, snapshot.now, late=False, players=parts)
-    return Commit("rate", entry, ttl=ttl, event=event, states=states)
+    return Commit("prize", entry, ttl=ttl, events=[event], changes=changes)
+
+
+def _void(
+    entry: Entry,
+    message: MatchVoided,
+    players: list[Player],
+    snapshot: Snapshot,
+    ladder: str,
+    system: RatingSystem,
+    ttl: int,
+) -> Commit | None:
+    key = snapshot.match_receipts[entry.id]
+    receipt = snapshot.receipts.get(key, "")
+    if receipt.startswith("* "):
+        return None  # rated in this very batch: its event is there next time
+    if not receipt or receipt.startswith(("? ", "- ")) or key not in snapshot.events:
+        why = "was not rated by the rules" if receipt.startswith("- ") else "is not known"
+        raise InvalidGame(f"match_id: {quote(message.match_id)} {why}; there is nothing to take back")
+    voided = RatingUpdated.model_validate_json(snapshot.events[key])
+    by_name = {part.player: part for part in voided.players}
+    if by_name.keys() != set(entry.players):
+        played = quote([part.player for part in voided.players], 300)
+        raise InvalidGame(
+            f"players: {quote(message.players, 300)} is not allowed; the match was between {played}"
+        )
+    changes, parts = [], []
+    for name, player in zip(entry.players, players, strict=True):
+        before = player.state
+        after = system.void(before, by_name[name])
+        parts.append(_part(name, player.sequence, before.rating, after.rating - before.rating, after.rating))
+        after = after._replace(games=max(before.games - 1, 0))
+        changes.append(_carry(player, after, system, snapshot.now))
+    head = {"cause": Cause.VOID, "match_id": message.match_id, "ladder": ladder, "why": message.why}
+    rules, finished_at = voided.rules, voided.finished_at
+    event = _event(head, system, rules, finished_at, snapshot.now, late=False, players=parts)
+    game = (message.match_id, "")
+    return Commit("void", entry, ttl=ttl, events=[event], game=game, changes=changes)
 
 
 def _match(
@@ -221,14 +317,19 @@ def _match(
     game = Game(finished_at, scores, recent, message.cube, message.length)
     if not system.rates(game):
         return Commit("aside", entry, ttl=ttl)
-    outcome = system.rate(first.state, second.state, game)
+    closed = [
+        _closed(player, name, ladder, system, finished_at, now)
+        for player, name in zip(players, names, strict=True)
+    ]
+    events = [event for _, event in closed if event is not None]
+    outcome = system.rate(closed[0][0], closed[1][0], game)
     late = finished_at < first.state.last_game or finished_at < second.state.last_game
-    states, parts = [], []
-    for player, name, side, score, games in zip(
-        players, names, outcome.sides, scores, recent, strict=True
+    changes, parts = [], []
+    for player, name, (before, closing), side, score, games in zip(
+        players, names, closed, outcome.sides, scores, recent, strict=True
     ):
-        before = player.state
-        part = _part(name, player, before.rating, side.change, side.rating)
+        passed = 0 if closing is None else 1
+        part = _part(name, player.sequence + passed, before.rating, side.change, side.rating)
         part["score"], part["expected"], part["recent_games"] = score, side.expected, games
         if side.k is not None:
             part["k"] = side.k
@@ -237,7 +338,7 @@ def _match(
         parts.append(part)
         after = State(side.rating, before.games + 1, max(before.last_game, finished_at), side.extra)
         player.fresh.append(finished_at)
-        states.append(_carry(player, after, system, now))
+        changes.append(_carry(player, after, system, now, passed + 1))
     head: dict[str, Any] = {
         "cause": Cause.MATCH,
         "match_id": message.match_id,
@@ -252,7 +353,8 @@ def _match(
     if figures:
         head["figures"] = figures
     event = _event(head, system, outcome.rules, finished_at, now, late=late, players=parts)
-    return Commit("rate", entry, ttl=ttl, event=event, game=True, states=states)
+    game_id = (message.match_id, finished_at)
+    return Commit("rate", entry, ttl=ttl, events=[*events, event], game=game_id, changes=changes)
 
 
 def _recent_games(player: Player, name: str, stored: int | str, finished_at: int) -> int:
@@ -266,20 +368,57 @@ def _recent_games(player: Player, name: str, stored: int | str, finished_at: int
     return stored + sum(opens <= time < finished_at for time in player.fresh)
 
 
-def _part(name: str, player: Player, before: Number, change: Number, after: Number) -> dict[str, Any]:
+def close_period(player: Player, name: str, *, ladder: str, system: RatingSystem, now: int) -> Commit | None:
+    """Ends a player's rating period when it is over by `now` (ms); None when there is none to end."""
+    state, event = _closed(player, name, ladder, system, now, now)
+    if event is None:
+        return None
+    change = _carry(player, state, system, now)
+    return Commit("close", Entry("", 0, (name,)), events=[event], changes=[change])
+
+
+def _closed(
+    player: Player, name: str, ladder: str, system: RatingSystem, at: int, now: int
+) -> tuple[State, bytes | None]:
+    """The state in which a player meets a game at a time, and the event of the period that ended before."""
+    state = player.state
+    closes_at = system.closes_at(state)
+    if closes_at is None or at < closes_at:
+        return state, None
+    side = system.close(state)
+    part = _part(name, player.sequence, state.rating, side.change, side.rating)
+    part["expected"] = side.expected
+    if side.k is not None:
+        part["k"] = side.k
+    if side.figures:
+        part["figures"] = side.figures
+    head = {"cause": Cause.PERIOD, "ladder": ladder}
+    event = _event(head, system, system.rules_at(closes_at - 1), closes_at, now, late=False, players=[part])
+    return state._replace(rating=side.rating, extra=side.extra), event
+
+
+def _part(name: str, sequence: int, before: Number, change: Number, after: Number) -> dict[str, Any]:
     return {
         "player": name,
         "before": before,
         "change": change,
         "after": after,
-        "sequence": player.sequence + 1,
+        "sequence": sequence + 1,
     }
 
 
-def _carry(player: Player, after: State, system: RatingSystem, now: int) -> tuple[int, State, bool, bool]:
-    read, last_game = player.sequence, player.state.last_game
-    player.state, player.sequence = after, read + 1
-    return read, after, system.listed(after), last_game // DAY_MS != now // DAY_MS
+def _carry(player: Player, after: State, system: RatingSystem, now: int, events: int = 1) -> Change:
+    before, read = player.state, player.sequence
+    player.state, player.sequence = after, read + events
+    closed, closes = system.closes_at(before), system.closes_at(after)
+    return Change(
+        read,
+        read + events,
+        after,
+        system.listed(after),
+        before.last_game // DAY_MS != now // DAY_MS,
+        "" if closed == closes else closes or 0,
+    )
 
 
 def _event(

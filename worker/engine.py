@@ -16,7 +16,7 @@ from itertools import islice
 
 import structlog
 
-from contracts import MatchFinished, Reason
+from contracts import Reason, TournamentFinished
 from worker.batch import Commit, Entry, decide
 from worker.rating import RatingSystem
 from worker.store import Claim, Claimed, Store
@@ -121,15 +121,16 @@ class Engine:
             now=now,
             horizon=self.limits.horizon,
             size=claimed.size,
+            force_late=entry.replay is not None and entry.replay.force_late,
         )
         if isinstance(read, Problem):
             entry.problem = read
             return
-        if isinstance(read, MatchFinished):
-            agreed = read.players == entry.players and read.match_id == claimed.effect_id
+        if isinstance(read, TournamentFinished):
+            as_claimed = read.podium == entry.players and read.tournament_id == claimed.effect_id
         else:
-            agreed = read.podium == entry.players and read.tournament_id == claimed.effect_id
-        if not agreed:
+            as_claimed = read.players == entry.players and read.match_id == claimed.effect_id
+        if not as_claimed:
             entry.problem = Problem(
                 Reason.MALFORMED, "message: its players or id are read differently by different parsers"
             )
@@ -273,9 +274,9 @@ def _bound(entry: Entry) -> dict[str, object]:
     message = entry.message
     if message is None:
         return {"players": [quote(name, 140) for name in entry.players]}
-    if isinstance(message, MatchFinished):
-        return {"match_id": message.match_id, "players": list(message.players)}
-    return {"tournament_id": message.tournament_id, "players": list(message.podium)}
+    if isinstance(message, TournamentFinished):
+        return {"tournament_id": message.tournament_id, "players": list(message.podium)}
+    return {"match_id": message.match_id, "players": list(message.players)}
 
 
 def _stream_order(entry_id: str) -> tuple[int, int]:

@@ -36,6 +36,7 @@ class Intake:
         self.busy_seconds = 0.0
         self._stop = asyncio.Event()
         self._next_tick = 0.0
+        self._disagreed = False
 
     def stop(self) -> None:
         """Asks for the end: the batch in hand is finished, then `run` leaves the group and returns."""
@@ -46,23 +47,18 @@ class Intake:
         away = 0.0
         while not self._stop.is_set():
             try:
+                if not await self._agreed():
+                    continue
                 await self.engine.store.create_group()
                 await self.engine.claim_own()
                 if away:
                     log.info("Redis is back", ladder=self.engine.ladder)
                     away = 0.0
                 await self._work()
-            except (RedisError, OSError) as error:
-                # What was claimed stays claimed; it is read again when Redis is back.
+            except Exception as error:
+                # What was claimed stays claimed; it is read again when all is well.
                 self.engine.forget()
-                if isinstance(error, ResponseError) and "NOGROUP" in str(error):
-                    log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
-                elif not away:
-                    log.warning(
-                        "Redis does not answer; trying on",
-                        ladder=self.engine.ladder,
-                        error=quote(str(error), 200),
-                    )
+                self._say(error, again=away > 0)
                 away = min(away * 2 or 0.05, _LONGEST_AWAY)
                 await self._sleep(away)
         try:
@@ -73,6 +69,35 @@ class Intake:
                 ladder=self.engine.ladder,
                 error=quote(str(error), 200),
             )
+
+    def _say(self, error: Exception, *, again: bool) -> None:
+        about = {"ladder": self.engine.ladder, "error": quote(str(error), 200)}
+        if isinstance(error, ResponseError) and "OTHERSETTINGS" in str(error):
+            return  # said when the settings are compared
+        if isinstance(error, ResponseError) and "NOGROUP" in str(error):
+            log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
+        elif not isinstance(error, RedisError | OSError):
+            log.exception("unexpected; trying on", **about)
+        elif not again:
+            log.warning("Redis does not answer; trying on", **about)
+
+    async def _agreed(self) -> bool:
+        """Whether the ladder is rated by this worker's settings; waits a while when it is not."""
+        if await self.engine.store.agree():
+            if self._disagreed:
+                log.info("the ladder's settings are this worker's again", ladder=self.engine.ladder)
+            self._disagreed = False
+            return True
+        if not self._disagreed:
+            log.error(
+                "not rating: other settings are adopted for this ladder than this worker's; "
+                "see match-ratings ladder diff and ladder adopt",
+                ladder=self.engine.ladder,
+            )
+            await self.engine.leave()
+        self._disagreed = True
+        await self._sleep(_TICK)
+        return False
 
     async def _work(self) -> None:
         engine = self.engine

@@ -21,10 +21,14 @@ class Keys:
         "inbox",
         "leaderboard",
         "line_",
+        "open",
         "outbox",
         "player_",
         "prizes_",
         "receipt_",
+        "run_",
+        "settings",
+        "void_",
     )
 
     def __init__(self, ladder: str) -> None:
@@ -47,8 +51,15 @@ class Keys:
         self.line_ = f"{scope}:line:"
         #: String: a match's ledger id and content digest, or the ids that wait to become it.
         self.receipt_ = f"{scope}:receipt:"
-        #: String: the same for a tournament.
+        #: String: the same for a tournament, and for the taking back of a match.
         self.prizes_ = f"{scope}:prizes:"
+        self.void_ = f"{scope}:void:"
+        #: Sorted set: player -> end in ms of the rating period whose games are not rated yet.
+        self.open = f"{scope}:open"
+        #: Hash: the adopted settings: digest, system, settings (JSON), at (ms), and by whom.
+        self.settings = f"{scope}:settings"
+        #: Hash: a replay's dead letters -> what became of each; kept for a week.
+        self.run_ = f"{scope}:replay:"
 
     def player(self, player: str) -> str:
         """The key of a player's state."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from importlib import resources
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
+from contracts import MatchVoided
 from contracts.names import GROUP, MAX_MESSAGE_BYTES
-from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Snapshot
+from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Replay, Snapshot
 from worker.channel import ClientChannel, Line
 from worker.keys import Keys
 from worker.rating import RatingSystem, State
 
-__all__ = ["LEFT_BEHIND", "Claim", "Claimed", "Store"]
+__all__ = ["LEFT_BEHIND", "Claim", "Claimed", "Store", "settings_digest"]
 
 #: The consumer name under which stopping workers leave what they could not finish.
 LEFT_BEHIND: Final = "left-behind"
@@ -27,7 +30,7 @@ class Claimed(NamedTuple):
     """A claimed message as the script described it."""
 
     entry: Entry
-    kind: Literal["match", "tournament", ""]
+    kind: Literal["match", "tournament", "void", ""]
     raw: bytes | None
     size: int
     effect_id: str
@@ -71,7 +74,14 @@ class Store:
         self.keys = Keys(ladder)
         self.system = system
         # A day with a game refreshes this once, and a match may be a little ahead of the clock.
+        self._receipts = {
+            "match": self.keys.receipt_,
+            "tournament": self.keys.prizes_,
+            "void": self.keys.void_,
+        }
         self._keep_games = WINDOW_MS + horizon + 2 * DAY_MS
+        #: Stands for the settings: workers rate only while theirs are the ladder's.
+        self.digest = settings_digest(system)
         self._fields = ["rating", "sequence", "games", "last_game", *system.fields]
         self._claim, self._read, self._commit = _Script("claim"), _Script("read"), _Script("commit")
         self._heal, self._leave = _Script("heal"), _Script("leave")
@@ -84,6 +94,18 @@ class Store:
             if "BUSYGROUP" not in str(error):
                 raise
 
+    async def agree(self) -> bool:
+        """Whether this worker's settings are those that the ladder is rated by.
+
+        The first worker of a ladder adopts its own.
+        """
+        key, settings = self.keys.settings, self.system.model_dump_json()
+        if await self.line.call("HSETNX", key, "digest", self.digest):
+            now = int(time.time() * 1000)
+            await self.line.call("HSET", key, "system", self.system.name, "settings", settings, "at", now)
+            return True
+        return bool(await self.line.call("HGET", key, "digest") == self.digest.encode())
+
     async def claim(
         self, consumer: str, what: Literal["new", "own", "stale"], count: int, argument: str | int = ""
     ) -> Claim:
@@ -95,19 +117,21 @@ class Store:
         keys = self.keys
         now, newest, found = await self._claim(
             self.line,
-            (keys.inbox, keys.line_, keys.receipt_, keys.prizes_),
+            (keys.inbox, keys.line_, keys.receipt_, keys.prizes_, keys.void_),
             (GROUP, consumer, what, count, argument, MAX_MESSAGE_BYTES, LEFT_BEHIND),
         )
         return Claim(now, newest.decode(), [self._claimed(item) for item in found])
 
     def _claimed(self, item: list[Any]) -> Claimed:
-        entry_id, attempts, kind, raw, size, alone, effect_id, *players = item
+        entry_id, attempts, kind, raw, size, alone, effect_id, replay, *players = item
         entry = Entry(entry_id.decode(), attempts, alone=bool(alone))
         kind = kind.decode()
         effect = effect_id.decode("utf-8", "surrogateescape")
+        if replay:
+            entry.replay = _replay(replay)
         if kind:
             entry.players = tuple([player.decode("utf-8", "surrogateescape") for player in players])
-            entry.receipt = (self.keys.receipt_ if kind == "match" else self.keys.prizes_) + effect
+            entry.receipt = self._receipts[kind] + effect
         return Claimed(entry, kind, raw, size, effect)
 
     async def read(self, entries: Sequence[Entry]) -> Snapshot:
@@ -115,12 +139,16 @@ class Store:
         depth: dict[str, int] = {}
         #: The lines of players with one message, alone on them, need not be read.
         lines: dict[str, list[str]] = {}
-        windows, window_keys, receipts = [], [], []
+        windows, window_keys, receipts, voided = [], [], [], []
+        void_of: dict[str, str] = {}
         for entry in entries:
             if not entry.alone:
                 receipts.append(entry.receipt)
             message = entry.message
-            if message is not None:
+            if isinstance(message, MatchVoided):
+                voided.append(self.keys.receipt(message.match_id))
+                void_of[entry.id] = voided[-1]
+            elif message is not None:
                 # As texts: Lua would print numbers digit by digit, twice for each match.
                 opens, closes = str(message.finished_at - WINDOW_MS), f"({message.finished_at}"
             for name in entry.players:
@@ -129,7 +157,7 @@ class Store:
                     lines[name] = [entry.id]
                 else:
                     depth[name] = (depth.get(name) or len(lines.pop(name, ()))) + 1
-                if message is not None:
+                if message is not None and not isinstance(message, MatchVoided):
                     windows.append((name, opens, closes))
                     window_keys.append((entry.id, name))
         wanted = {
@@ -137,9 +165,12 @@ class Store:
             "players": list(depth.items()),
             "windows": windows,
             "receipts": receipts,
+            "events": voided,
         }
-        now, players, counts, texts = await self._read(
-            self.line, (self.keys.player_, self.keys.games_, self.keys.line_), (orjson.dumps(wanted),)
+        now, players, counts, texts, events = await self._read(
+            self.line,
+            (self.keys.player_, self.keys.games_, self.keys.line_, self.keys.outbox),
+            (orjson.dumps(wanted),),
         )
         return Snapshot(
             now=now,
@@ -151,7 +182,15 @@ class Store:
                 key: count if isinstance(count, int) else count[1:].decode("utf-8", "replace")
                 for key, count in zip(window_keys, counts, strict=True)
             },
-            receipts={key: (text or b"").decode() for key, text in zip(receipts, texts, strict=True)},
+            receipts={
+                key: (text or b"").decode()
+                for key, text in chain(
+                    zip(receipts, texts, strict=True),
+                    zip(voided, (receipt for receipt, _ in events), strict=True),
+                )
+            },
+            events={key: event for key, (_, event) in zip(voided, events, strict=True) if event},
+            match_receipts=void_of,
         )
 
     def _player(self, stored: list[Any], ids: list[str] | None) -> Player:
@@ -181,23 +220,19 @@ class Store:
         the error that kept it from being done.
         """
         keys, system = self.keys, self.system
-        args: list[Any] = [GROUP, self._keep_games, len(system.fields), *system.fields]
+        args: list[Any] = [GROUP, self._keep_games, self.digest, len(system.fields), *system.fields]
         oldest = now - self._keep_games
         for commit in commits:
             entry = commit.entry
-            args += (commit.verb, entry.id, entry.receipt, len(entry.players), *entry.players)
-            if commit.verb == "rate":
-                message = entry.message
-                assert message is not None
-                match_id = getattr(message, "match_id", "") if commit.game else ""
+            replay = entry.replay.tag if entry.replay else ""
+            args += (commit.verb, entry.id, replay, entry.receipt, len(entry.players), *entry.players)
+            if commit.verb in ("rate", "prize", "void"):
                 sure = 1 if entry.alone else 0
-                args += (sure, entry.digest, commit.ttl, match_id, message.finished_at, commit.event)
-                for sequence, state, listed, tidy in commit.states:
-                    rating = repr(state.rating)
-                    score = rating if listed else ""
-                    args += (sequence, sequence + 1, score, oldest if tidy else "", rating, state.games, state.last_game)
-                    if state.extra:
-                        args += [repr(value) for value in state.extra]
+                args += (sure, entry.digest, commit.ttl, *commit.game, len(commit.events), *commit.events)
+                self._states(args, commit, oldest)
+            elif commit.verb == "close":
+                args += commit.events
+                self._states(args, commit, oldest)
             elif commit.verb == "aside":
                 args += (entry.digest, commit.ttl)
             elif commit.verb == "again":
@@ -205,8 +240,11 @@ class Store:
             else:
                 assert commit.problem is not None
                 reason, detail = commit.problem
-                first_seen = entry.id.partition("-")[0]
-                args += (reason.value, detail, entry.attempts, first_seen, now)
+                replay_of = entry.replay
+                first_seen = replay_of.first_seen if replay_of else entry.id.partition("-")[0]
+                attempts = entry.attempts + (replay_of.attempts if replay_of else 0)
+                history = replay_of.history if replay_of else ""
+                args += (reason.value, detail, attempts, first_seen, now, history)
         statuses = await self._commit(
             self.line,
             (
@@ -218,12 +256,23 @@ class Store:
                 keys.player_,
                 keys.games_,
                 keys.line_,
+                keys.open,
+                keys.run_,
+                keys.settings,
             ),
             args,
         )
         return [
             status if isinstance(status, int) else status.decode("utf-8", "replace") for status in statuses
         ]
+
+    def _states(self, args: list[Any], commit: Commit, oldest: int) -> None:
+        for change in commit.changes:
+            state, rating = change.state, repr(change.state.rating)
+            args += (change.read, change.written, rating if change.listed else "")
+            args += (oldest if change.tidy else "", change.closes_at, rating, state.games, state.last_game)
+            if state.extra:
+                args += [repr(value) for value in state.extra]
 
     async def heal(self, key: str) -> bool:
         """Frees a line or receipt from a message that is gone; whether anything was put right."""
@@ -236,3 +285,29 @@ class Store:
     async def wait_for_message(self, after: str, ms: int) -> None:
         """Returns when a message newer than `after` is there, or after `ms` at the latest."""
         await self.redis.xread({self.keys.inbox: after}, count=1, block=ms)
+
+
+def settings_digest(system: RatingSystem) -> str:
+    """16 hex digits that stand for a system and all its settings, defaults included."""
+    text = (
+        f"{system.name} {orjson.dumps(system.model_dump(mode='json'), option=orjson.OPT_SORT_KEYS).decode()}"
+    )
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _replay(raw: bytes) -> Replay | None:
+    """What a replay added to a message; None when it is not what a replay writes."""
+    try:
+        data = orjson.loads(raw)
+        run, letter = str(data["run"]), str(data["letter"])
+        if not run.isalnum() or not letter.replace("-", "").isdigit():
+            return None
+        return Replay(
+            f"{run} {letter}",
+            int(data["attempts"]),
+            int(data["first_seen"]),
+            str(data.get("history", "")),
+            bool(data.get("force_late", False)),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None

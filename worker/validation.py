@@ -9,17 +9,26 @@ from typing import Any, NamedTuple
 import orjson
 from pydantic import ValidationError
 
-from contracts import MatchFinished, Reason, TournamentFinished
+from contracts import MatchFinished, MatchVoided, Reason, TournamentFinished
 from contracts.messages import VERSION
 from contracts.names import MAX_MESSAGE_BYTES
 from worker.rating import RatingSystem
 
 __all__ = ["CLOCK_SKEW_MS", "Message", "Problem", "digest", "quote", "read_message"]
 
-Message = MatchFinished | TournamentFinished
+Message = MatchFinished | TournamentFinished | MatchVoided
 
 #: How far in the future a match may have finished, in ms, before its server's clock is wrong.
 CLOCK_SKEW_MS = 5 * 60 * 1000
+
+
+_MODELS: dict[str, type[Message]] = {
+    "": MatchFinished,
+    "match": MatchFinished,
+    "tournament": TournamentFinished,
+    "void": MatchVoided,
+}
+_TYPES = ("match-finished", "tournament-finished", "match-voided")
 
 
 class Problem(NamedTuple):
@@ -41,22 +50,29 @@ def quote(value: object, limit: int = 80) -> str:
 
 
 def read_message(
-    raw: bytes | None, *, ladder: str, kind: str, now: int, horizon: int, size: int | None = None
+    raw: bytes | None,
+    *,
+    ladder: str,
+    kind: str,
+    now: int,
+    horizon: int,
+    size: int | None = None,
+    force_late: bool = False,
 ) -> Message | Problem:
     """The message in `raw`, or the problem with it.
 
-    `kind` is what the claim took it for ("match", "tournament", or "" when it could not read it),
+    `kind` is what the claim took it for ("match", "tournament", "void", or "" when it could not read it),
     `now` the server's time and `horizon` the age up to which a match is rated, both in ms; `size` is
-    the message's size in bytes where the bytes themselves were too many to fetch.
+    the message's size in bytes where the bytes themselves were too many to fetch. With `force_late`
+    no match is too old: somebody has made sure that it was not rated.
     """
     size = len(raw) if raw is not None else size or 0
     if size > MAX_MESSAGE_BYTES:
         return Problem(Reason.MALFORMED, f"message: {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed")
     if raw is None:
         return Problem(Reason.MALFORMED, "message: the stream entry has no field of this name")
-    model = TournamentFinished if kind == "tournament" else MatchFinished
     try:
-        message: Message = model.model_validate_json(raw)
+        message: Message = _MODELS[kind].model_validate_json(raw)
     except ValidationError as error:
         return _explain(raw, error)
     if message.version > VERSION:
@@ -77,7 +93,7 @@ def read_message(
             f"finished_at: {message.finished_at} is {ahead} s ahead of the server's clock; "
             f"at most {CLOCK_SKEW_MS // 1000} s are allowed",
         )
-    if message.finished_at < now - horizon:
+    if message.finished_at < now - horizon and not force_late:
         days = (now - message.finished_at) / 86_400_000
         return Problem(
             Reason.TOO_LATE,
@@ -95,6 +111,8 @@ def digest(message: Message, system: RatingSystem) -> str:
     content: list[Any]
     if isinstance(message, TournamentFinished):
         content = [message.public, message.podium, message.prizes, message.finished_at]
+    elif isinstance(message, MatchVoided):
+        content = ["void", sorted(message.players)]
     else:
         players = message.players if system.first_player else sorted(message.players)
         content = [message.mode.value, players, message.winner, message.finished_at]
@@ -120,11 +138,8 @@ def _explain(raw: bytes, error: ValidationError) -> Problem:
     version = data.get("version")
     if isinstance(version, int) and version > VERSION:
         return _unsupported(version)
-    if data.get("type", "match-finished") not in ("match-finished", "tournament-finished"):
-        return Problem(
-            Reason.INVALID,
-            f'type: {quote(data["type"])} is not allowed; use "match-finished" or "tournament-finished"',
-        )
+    if data.get("type", "match-finished") not in _TYPES:
+        return Problem(Reason.INVALID, f"type: {quote(data['type'])} is not allowed; use {', '.join(_TYPES)}")
     problems = error.errors(include_url=False)
     if any(item["type"] == "self_play" for item in problems):
         players = quote(data.get("players"))

@@ -215,6 +215,17 @@ def test_rd_grows_by_whole_periods_since_the_last_one_with_games() -> None:
     assert PERIODS.closes_at(after(state, late)) == START + 2 * PERIOD_MS
 
 
+def test_the_opponents_rd_counts_as_grown_to_the_periods_start() -> None:
+    # Given two players who last played five periods ago
+    idle = State(1500.0, extra=tuple(Standing(60.0, float(START // PERIOD_MS - 5))))
+    rd = grown(60, 5, PERIODS.c, 350)
+    # When they play and the period closes
+    state = after(idle, PERIODS.rate(idle, idle, Game(AT, (1, 0))).sides[0])
+    closed = PERIODS.close(state)
+    # Then both RDs were the grown ones.
+    assert (closed.rating, closed.extra[0]) == pytest.approx(rate_period(1500, rd, [Opponent(1500, rd, 1)]))
+
+
 def test_a_preview_shows_the_game_as_its_periods_only_one() -> None:
     outcome = PERIODS.preview(in_periods(1500, 200), in_periods(1400, 30), Game(AT, (1, 0)))
     rating, rd = rate_period(1500, 200, [Opponent(1400, 30, 1)])

@@ -23,6 +23,7 @@ __all__ = [
     "EXIT_CODES",
     "INTERRUPTED",
     "NOT_FOUND",
+    "NOT_WRITTEN",
     "UNAVAILABLE",
     "WRONG_INPUT",
     "Fault",
@@ -34,11 +35,13 @@ __all__ = [
     "load_site",
     "run",
     "unavailable",
+    "whole_number",
 ]
 
 T = TypeVar("T")
 
 NOT_FOUND: Final = 1
+NOT_WRITTEN: Final = 1
 WRONG_INPUT: Final = 2
 UNAVAILABLE: Final = 3
 INTERRUPTED: Final = 130
@@ -46,8 +49,8 @@ BROKEN_PIPE: Final = 141
 
 #: For the end of the help.
 EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 not found; 2 wrong input or settings; 3 Redis is not reachable or not usable; "
-    "130 interrupted. What went wrong is one line on standard error."
+    "Exit codes: 0 done; 1 not found, or the output could not be written; 2 wrong input or settings; "
+    "3 Redis is not reachable or not usable; 130 interrupted. What went wrong is one line on standard error."
 )
 
 LadderOption = Annotated[
@@ -94,6 +97,22 @@ class Site:
 
         ladder = self.ladder(name)
         return ladder, Keys(ladder.name)
+
+
+def whole_number(name: str, low: int, high: int | None = None) -> Callable[[object], int]:
+    """Reads an option's number or its default; what the library itself says does not name the value."""
+
+    def parse(given: object) -> int:
+        from worker.validation import quote
+
+        text = str(given)
+        number = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+        if number is None or number < low or (high is not None and number > high):
+            allowed = f"from {low} to {high}" if high is not None else f"from {low}"
+            raise Fault(f"{name}: {quote(text)} is not allowed; use a whole number {allowed}", WRONG_INPUT)
+        return number
+
+    return parse
 
 
 def load_site() -> Site:

@@ -69,7 +69,9 @@ class Sheet:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table(box=None, show_header=not self._started, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        table = Table(
+            box=None, show_header=not self._started, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0)
+        )
         self._grow(rows)
         for column, width in zip(self._columns, self._widths, strict=True):
             table.add_column(

@@ -5,6 +5,7 @@
 -- KEYS[2]  prefix of the lines (lists)
 -- KEYS[3]  prefix of the receipts of matches (strings)
 -- KEYS[4]  prefix of the receipts of tournaments (strings)
+-- KEYS[5]  prefix of the receipts of voids (strings)
 -- ARGV[1]  consumer group
 -- ARGV[2]  this worker's consumer name
 -- ARGV[3]  what to claim: 'new' (not delivered yet), 'own' (this consumer's, after a lost reply) or
@@ -15,11 +16,12 @@
 -- ARGV[7]  the consumer name under which stopping workers leave what they could not finish
 --
 -- Returns {server time in ms, id of the stream's newest entry, entries}; each entry is
--- {id, attempts, kind, message, size in bytes, alone, effect id, player, ...}:
---   kind    'match', 'tournament', or '' when this script could not read it and queued it nowhere
+-- {id, attempts, kind, message, size in bytes, alone, effect id, replay, player, ...}:
+--   kind    'match', 'tournament', 'void', or '' when this script could not read it and queued it nowhere
 --   message false when there is none or it is too large
 --   alone   1 when no earlier message with this effect id is known and its players' lines hold
 --           nothing else, else 0: then the lines and the receipt need not be read
+--   replay  what replaying a dead letter added to the message, or false
 --
 -- Writes: the group's pending entries; new: RPUSH on each player's line, and the receipt key '? <id>'
 -- (reserved by the entries named there, the first of them may be rated); stale: deletes consumers that
@@ -27,6 +29,7 @@
 
 local inbox, group, consumer, count = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[4])
 local max_bytes = tonumber(ARGV[6])
+local receipts = {match = KEYS[3], tournament = KEYS[4], void = KEYS[5]}
 
 -- What the lines need of a message: kind, effect id, players; nil when it cannot be had.
 local function read(raw)
@@ -35,9 +38,11 @@ local function read(raw)
   local kind, id, players = 'match', message.match_id, message.players
   if message.type == 'tournament-finished' then
     kind, id, players = 'tournament', message.tournament_id, message.podium
+  elseif message.type == 'match-voided' then
+    kind = 'void'
   end
   if type(id) ~= 'string' or id == '' or #id > 512 or type(players) ~= 'table' then return nil end
-  if #players < 1 or #players > 16 or (kind == 'match' and #players ~= 2) then return nil end
+  if #players < 1 or #players > 16 or (kind ~= 'tournament' and #players ~= 2) then return nil end
   local seen = {}
   for _, player in ipairs(players) do
     if type(player) ~= 'string' or player == '' or #player > 512 or seen[player] then return nil end
@@ -57,19 +62,20 @@ local function queue(id, key, players)
 end
 
 local function describe(entry, attempts, is_new)
-  local id, raw = entry[1], false
-  for i = 1, #entry[2], 2 do
-    if entry[2][i] == 'message' then raw = entry[2][i + 1] break end
+  local id, raw, replay = entry[1], false, false
+  for i = #entry[2] - 1, 1, -2 do
+    if entry[2][i] == 'message' then raw = entry[2][i + 1] end
+    if entry[2][i] == 'replay' then replay = entry[2][i + 1] end
   end
   local size = raw and #raw or 0
   if size > max_bytes then raw = false end
   local kind, effect, players
   if raw then kind, effect, players = read(raw) end
-  if not kind then return {id, attempts, '', raw, size, 0, ''} end
+  if not kind then return {id, attempts, '', raw, size, 0, '', replay} end
   local alone = 0
-  if is_new then alone = queue(id, (kind == 'match' and KEYS[3] or KEYS[4]) .. effect, players) end
-  local described = {id, attempts, kind, raw, size, alone, effect}
-  for i, player in ipairs(players) do described[7 + i] = player end
+  if is_new then alone = queue(id, receipts[kind] .. effect, players) end
+  local described = {id, attempts, kind, raw, size, alone, effect, replay}
+  for i, player in ipairs(players) do described[8 + i] = player end
   return described
 end
 

@@ -1,22 +1,32 @@
 -- Carries out what a worker decided for some messages, each one wholly or not at all: ratings, windows,
--- receipt, leaderboard, event, and the message's own removal change together or stay together.
+-- receipt, leaderboard, events, and the message's own removal change together or stay together.
 --
 -- KEYS[1]  inbox (stream)                    KEYS[6]  prefix of the players (hashes)
 -- KEYS[2]  outbox (stream)                   KEYS[7]  prefix of the games (sorted sets)
 -- KEYS[3]  dead letters (stream)             KEYS[8]  prefix of the lines (lists)
--- KEYS[4]  leaderboard (sorted set)
--- KEYS[5]  counts (hash)
+-- KEYS[4]  leaderboard (sorted set)          KEYS[9]  players with an open rating period (sorted set)
+-- KEYS[5]  counts (hash)                     KEYS[10] prefix of the replay runs (hashes)
+-- KEYS[11] the ladder's adopted settings (hash)
 -- ARGV[1]  consumer group
 -- ARGV[2]  ms for which a player's games are kept after the last day with one
--- ARGV[3]  how many of the system's own fields a player has, n; ARGV[4..3+n] their names
--- then for each message: verb, id, receipt key ('' when none), number of players, player, ..., and
---   rate   sure (1: claimed alone, the receipt is its own), digest, receipt's ms to live, match id (''
---          when it is no game), finished_at in ms, event JSON; then for each player: sequence as read
---          and as written, leaderboard score ('' when not listed), tidy (ms: older games leave the window, which is
---          kept anew; '' when that was done today), rating, games, last game in ms, own fields ...
+-- ARGV[3]  digest of this worker's settings for the ladder; when others were adopted meanwhile, the
+--          error OTHERSETTINGS is returned and nothing is written
+-- ARGV[4]  how many of the system's own fields a player has, n; ARGV[5..4+n] their names
+-- then for each message: verb, id, replay ('' or its run, a space, the dead letter's id), receipt key
+-- ('' when none), number of players, player, ..., and
+--   rate, prize, void
+--          sure (1: claimed alone, the receipt is its own), digest, receipt's ms to live, match id (''
+--          when it is no game), finished_at in ms ('' when the game is taken out), number of events,
+--          event JSON, ... (the last one is the message's own, for the receipt); then for each player:
+--          sequence as read and as written, leaderboard score ('' when not listed), tidy (ms: older
+--          games leave the window, which is kept anew; '' when that was done today), the end of the open
+--          rating period in ms (0 when none is open; '' when the system has none), rating, games, last
+--          game in ms, own fields ...
 --   aside  digest, receipt's ms to live          (known, and not rated by the rules)
 --   again  digest                                (the same content has had its effect)
---   dead   reason, detail, attempts, first seen in ms, now in ms
+--   dead   reason, detail, attempts, first seen in ms, now in ms, history (JSON or '')
+--   close  event JSON; then for its one player the same as for rate (no message: a rating period ends)
+--          (for a void the finish time is '': its match leaves the windows)
 --
 -- Returns for each message: 1 done; 0 not its turn yet, nothing changed; -1 no longer in the inbox,
 -- nothing changed; or a text, the error that kept it from being done.
@@ -24,8 +34,13 @@
 -- Writes: all keys above, and the receipts given.
 
 local inbox, outbox, dead_letters, leaderboard, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local player_, games_, line_ = KEYS[6], KEYS[7], KEYS[8]
+local player_, games_, line_, open, runs_ = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local group, keep_ms = ARGV[1], ARGV[2]
+
+local adopted = redis.call('HGET', KEYS[11], 'digest')
+if adopted and adopted ~= ARGV[3] then
+  return redis.error_reply('OTHERSETTINGS the ladder is rated by other settings now')
+end
 
 -- A key that holds something else must stop us before the first write, not in the middle of one.
 redis.call('XLEN', outbox)
@@ -33,21 +48,26 @@ redis.call('XLEN', dead_letters)
 redis.call('ZCARD', leaderboard)
 redis.call('HLEN', counts)
 
-local at = 3
+local at = 4
 local function take()
   at = at + 1
   return ARGV[at]
 end
 
 local own_fields = {}
-at = 2
+at = 3
 for i = 1, tonumber(take()) do own_fields[i] = take() end
 
 local done, tally, scores = {}, {}, {}
 
-local function finish(id, outcome)
+local function finish(id, outcome, replay)
   done[#done + 1] = id
   tally[outcome] = (tally[outcome] or 0) + 1
+  if replay ~= '' then
+    local run, letter = string.match(replay, '^(%S+) (%S+)$')
+    redis.call('HSET', runs_ .. run, letter, outcome)
+    redis.call('EXPIRE', runs_ .. run, 604800)
+  end
   return 1
 end
 
@@ -94,59 +114,97 @@ end
 
 local verbs = {}
 
-function verbs.rate(id, receipt, players)
-  local sure, digest, ttl, match_id, finished_at, event = take(), take(), take(), take(), take(), take()
-  local width = 7 + #own_fields
+-- The new states of the players, each in 8 + #own_fields arguments after `first`.
+local width = 8 + #own_fields
+
+local function sequences_as_read(players, first)
+  for i, player in ipairs(players) do
+    local sequence = redis.call('HGET', player_ .. player, 'sequence') or '0'
+    if sequence ~= ARGV[first + (i - 1) * width + 1] then return false end
+  end
+  return true
+end
+
+local function store(players, first, match_id, finished_at)
+  for i, player in ipairs(players) do
+    local base, key = first + (i - 1) * width, player_ .. player
+    redis.call('HSET', key, 'rating', ARGV[base + 6], 'sequence', ARGV[base + 2],
+      'games', ARGV[base + 7], 'last_game', ARGV[base + 8])
+    for n, name in ipairs(own_fields) do redis.call('HSET', key, name, ARGV[base + 8 + n]) end
+    scores[player] = ARGV[base + 3]
+    local closes_at = ARGV[base + 5]
+    if closes_at == '0' then
+      redis.call('ZREM', open, player)
+    elseif closes_at ~= '' then
+      redis.call('ZADD', open, closes_at, player)
+    end
+    if match_id ~= '' then
+      local games = games_ .. player
+      if finished_at == '' then
+        redis.call('ZREM', games, match_id)
+      else
+        redis.call('ZADD', games, finished_at, match_id)
+      end
+      if ARGV[base + 4] ~= '' then
+        redis.call('ZREMRANGEBYSCORE', games, '-inf', ARGV[base + 4])
+        redis.call('PEXPIRE', games, keep_ms)
+      end
+    end
+  end
+end
+
+local function rate(id, replay, receipt, players, outcome)
+  local sure, digest, ttl, match_id, finished_at = take(), take(), take(), take(), take()
+  local events = {}
+  for i = 1, tonumber(take()) do events[i] = take() end
   local first = at
   at = at + width * #players
   local may = turn(id, players)
   if may ~= 1 then return may end
   if sure ~= '1' and not may_settle(receipt, id) then return back(id, players) end
-  for i, player in ipairs(players) do
-    local sequence = redis.call('HGET', player_ .. player, 'sequence') or '0'
-    if sequence ~= ARGV[first + (i - 1) * width + 1] then return back(id, players) end
-  end
-  local ledger_id = redis.call('XADD', outbox, '*', 'message', event)
+  if not sequences_as_read(players, first) then return back(id, players) end
+  local ledger_id
+  for _, event in ipairs(events) do ledger_id = redis.call('XADD', outbox, '*', 'message', event) end
   settle(receipt, ledger_id, digest, ttl)
-  for i, player in ipairs(players) do
-    local base = first + (i - 1) * width
-    redis.call('HSET', player_ .. player, 'rating', ARGV[base + 5], 'sequence', ARGV[base + 2],
-      'games', ARGV[base + 6], 'last_game', ARGV[base + 7])
-    for n, name in ipairs(own_fields) do
-      redis.call('HSET', player_ .. player, name, ARGV[base + 7 + n])
-    end
-    scores[player] = ARGV[base + 3]
-    if match_id ~= '' then
-      redis.call('ZADD', games_ .. player, finished_at, match_id)
-      if ARGV[base + 4] ~= '' then
-        redis.call('ZREMRANGEBYSCORE', games_ .. player, '-inf', ARGV[base + 4])
-        redis.call('PEXPIRE', games_ .. player, keep_ms)
-      end
-    end
-  end
-  return finish(id, 'rated')
+  store(players, first, match_id, finished_at)
+  return finish(id, outcome, replay)
 end
 
-function verbs.aside(id, receipt, players)
+function verbs.rate(id, replay, receipt, players) return rate(id, replay, receipt, players, 'rated') end
+function verbs.prize(id, replay, receipt, players) return rate(id, replay, receipt, players, 'prize') end
+function verbs.void(id, replay, receipt, players) return rate(id, replay, receipt, players, 'voided') end
+
+function verbs.close(_, _, _, players)
+  local event, first = take(), at
+  at = at + width
+  if not sequences_as_read(players, first) then return 0 end
+  redis.call('XADD', outbox, '*', 'message', event)
+  store(players, first, '', '')
+  tally.closed = (tally.closed or 0) + 1
+  return 1
+end
+
+function verbs.aside(id, replay, receipt, players)
   local digest, ttl = take(), take()
   local may = turn(id, players)
   if may ~= 1 then return may end
   if not may_settle(receipt, id) then return back(id, players) end
   settle(receipt, '-', digest, ttl)
-  return finish(id, 'aside')
+  return finish(id, 'aside', replay)
 end
 
-function verbs.again(id, receipt, players)
+function verbs.again(id, replay, receipt, players)
   local digest = take()
   local may = turn(id, players)
   if may ~= 1 then return may end
   local text = redis.call('GET', receipt)
   if not text or string.match(text, '^[^?]%S* (%S+)$') ~= digest then return back(id, players) end
-  return finish(id, 'duplicate')
+  return finish(id, 'duplicate', replay)
 end
 
-function verbs.dead(id, receipt, players)
-  local reason, detail, attempts, first_seen, now = take(), take(), take(), take(), take()
+function verbs.dead(id, replay, receipt, players)
+  local reason, detail, attempts, first_seen, now, history =
+    take(), take(), take(), take(), take(), take()
   local entry = redis.call('XRANGE', inbox, id, id)[1]
   if not entry then return -1 end
   -- An entry without a message is kept whole, so that nothing of it is lost.
@@ -155,23 +213,26 @@ function verbs.dead(id, receipt, players)
     if entry[2][i] == 'message' then raw = entry[2][i + 1] break end
   end
   redis.call('XADD', dead_letters, '*', 'message', raw, 'reason', reason, 'detail', detail,
-    'source_id', id, 'attempts', attempts, 'first_seen', first_seen, 'dead_at', now)
+    'source_id', id, 'attempts', attempts, 'first_seen', first_seen, 'dead_at', now,
+    unpack(history ~= '' and {'history', history} or {}))
   for _, player in ipairs(players) do redis.call('LREM', line_ .. player, 0, id) end
   if receipt ~= '' then withdraw(receipt, id) end
-  return finish(id, 'dead:' .. reason)
+  return finish(id, 'dead:' .. reason, replay)
 end
 
 local statuses = {}
 while at < #ARGV do
-  local verb, id, receipt, players = take(), take(), take(), {}
+  local verb, id, replay, receipt, players = take(), take(), take(), take(), {}
   for i = 1, tonumber(take()) do players[i] = take() end
-  local ok, status = pcall(verbs[verb], id, receipt, players)
+  local ok, status = pcall(verbs[verb], id, replay, receipt, players)
   statuses[#statuses + 1] = ok and status or tostring(type(status) == 'table' and status.err or status)
 end
 
-if #done > 0 then
-  redis.call('XACK', inbox, group, unpack(done))
-  redis.call('XDEL', inbox, unpack(done))
+if next(tally) then
+  if #done > 0 then
+    redis.call('XACK', inbox, group, unpack(done))
+    redis.call('XDEL', inbox, unpack(done))
+  end
   local listed, unlisted = {}, {}
   for player, score in pairs(scores) do
     if score == '' then

@@ -4,13 +4,16 @@
 -- KEYS[2]  prefix of the games (sorted sets)
 -- KEYS[3]  prefix of the lines (lists)
 -- ARGV[1]  JSON: {"fields": the hash fields to read, "players": [[player, ids of the line wanted, or 0],
---          ...], "windows": [[player, from ms, "(" before ms], ...], "receipts": [key, ...]}
+--          ...], "windows": [[player, from ms, "(" before ms], ...], "receipts": [key, ...],
+--          "events": [receipt key, ...]}
+-- KEYS[4]  outbox (stream)
 --
--- Returns {server time in ms, players, windows, receipts}:
+-- Returns {server time in ms, players, windows, receipts, events}:
 --   players   for each {line ids, field values}; instead of the values a text '!...' when a key of this
 --             player holds something that is no rating data
 --   windows   for each the number of games with from <= finished_at < before, or a text '!...'
 --   receipts  for each the receipt or false
+--   events    for each the text of the receipt and the ledger's event, either false where there is none
 --
 -- Writes nothing.
 
@@ -35,5 +38,16 @@ for i, key in ipairs(wanted.receipts) do
   receipts[i] = type(receipt) == 'table' and '!' .. receipt.err or receipt
 end
 
+local events = {}
+for i, key in ipairs(wanted.events) do
+  local receipt = redis.pcall('GET', key)
+  local entry
+  if type(receipt) == 'string' then
+    local ledger_id = string.match(receipt, '^(%d+%-%d+) ')
+    entry = ledger_id and redis.call('XRANGE', KEYS[4], ledger_id, ledger_id)[1]
+  end
+  events[i] = {type(receipt) == 'string' and receipt or false, entry and entry[2][2] or false}
+end
+
 local time = redis.call('TIME')
-return {time[1] * 1000 + math.floor(time[2] / 1000), players, windows, receipts}
+return {time[1] * 1000 + math.floor(time[2] / 1000), players, windows, receipts, events}

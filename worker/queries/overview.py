@@ -105,7 +105,9 @@ async def ladder_status(redis: Redis, ladder: str, system: str, *, now: int, idl
         events=events,
         dead_letters=dead,
         dead_by_reason=dict(by_reason.most_common()),
-        counts={name.decode("utf-8", "backslashreplace"): whole(count) for name, count in sorted(counts.items())},
+        counts={
+            name.decode("utf-8", "backslashreplace"): whole(count) for name, count in sorted(counts.items())
+        },
     )
 
 

@@ -119,12 +119,10 @@ async def _places(
     return places
 
 
-async def standing(
-    redis: Redis, keys: Keys, system: RatingSystem, player: str, now: int
-) -> Standing | None:
+async def standing(redis: Redis, keys: Keys, system: RatingSystem, player: str, now: int) -> Standing | None:
     """How a player stands at `now` (ms); None for a player who is not known. Raises Unreadable."""
     async with redis.pipeline(transaction=True) as pipe:
-        pipe.hmget(keys.player(player), "rating", "sequence", "games", "last_game", *system.fields)
+        pipe.hmget(keys.player(player), ["rating", "sequence", "games", "last_game", *system.fields])
         pipe.zcount(keys.games(player), now - WINDOW_MS, f"({now}")
         pipe.zscore(keys.leaderboard, player)
         pipe.zcard(keys.leaderboard)
@@ -134,7 +132,10 @@ async def standing(
         return None
     try:
         state = State(
-            system.number(rating), int(games or 0), int(last_game or 0), tuple([float(value) for value in extra])
+            system.number(rating),
+            int(games or 0),
+            int(last_game or 0),
+            tuple([float(value) for value in extra]),
         )
         changed = int(sequence or 0)
     except (TypeError, ValueError) as error:

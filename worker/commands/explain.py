@@ -1,0 +1,180 @@
+"""`explain`: what a match changed and by which figures, or why it changed nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from worker.commands.common import NOT_FOUND, Fault, JsonOption, LadderOption, checked_id, load_site, run
+from worker.commands.output import (
+    Column,
+    Sheet,
+    busy,
+    duration,
+    fields,
+    heading,
+    moment,
+    number,
+    print_json,
+    signed,
+)
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from contracts import RatingUpdated
+    from worker.queries import Trace
+    from worker.rating import RatingSystem, Step
+
+__all__ = ["explain"]
+
+
+def explain(
+    match_id: Annotated[str, typer.Argument(metavar="MATCH", help="The match's id, or a tournament's.")],
+    ladder: LadderOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print each step of the formula with a match's figures, and check them by computing them again.
+
+    For a match that changed no rating: whether it waits, was set aside by the rules, is a dead letter,
+    or is not known here (exit code 1). A match sent several times has changed ratings once.
+    """
+    site = load_site()
+    chosen, keys = site.named(ladder)
+    checked_id("MATCH", match_id)
+
+    async def act(redis: Redis) -> Trace:
+        from worker import queries
+
+        with busy("Looking through the streams"):
+            return await queries.trace(redis, keys, match_id, await queries.server_time(redis))
+
+    trace = run(site.settings, act)
+    steps: list[Step] = []
+    differences: list[str] | None = None
+    if trace.event is not None and trace.event.cause == "match":
+        steps, differences = _computed(_system(trace.event, chosen.system), trace.event)
+    if json:
+        print_json(_document(chosen.name, trace, steps, differences))
+    elif trace.event is not None:
+        _print_event(trace.event, match_id, steps, differences)
+    elif trace.outcome not in ("unknown", "trimmed"):
+        heading(_without_event(trace, chosen.name))
+    if trace.event is None and trace.outcome in ("unknown", "trimmed"):
+        raise Fault(_without_event(trace, chosen.name), NOT_FOUND)
+
+
+def _system(event: RatingUpdated, configured: RatingSystem) -> RatingSystem | None:
+    """The system that made an event: the ladder's, or the one it had then, with its usual settings."""
+    from worker.rating import SYSTEMS
+
+    if event.system == configured.name:
+        return configured
+    return SYSTEMS[event.system]() if event.system in SYSTEMS else None
+
+
+def _computed(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[Step], list[str]]:
+    """The steps of an event's formula, and where computing it again gives other figures."""
+    if system is None:
+        return [], [f"the rating system {event.system} is not known to this version"]
+    try:
+        steps, outcome = list(system.steps(event)), system.recompute(event)
+    except (ArithmeticError, KeyError, ValueError) as error:
+        return [], [f"it cannot be computed from these figures: {type(error).__name__}: {error}"]
+    pairs: list[tuple[str, Any, Any]] = [
+        ("rules", event.rules, outcome.rules),
+        ("coefficient", event.coefficient, outcome.coefficient),
+    ]
+    for part, side in zip(event.players, outcome.sides, strict=True):
+        pairs += [
+            (f"{name} of {part.player}", getattr(part, name), value)
+            for name, value in (
+                ("expected", side.expected),
+                ("k", side.k),
+                ("change", side.change),
+                ("after", side.rating),
+            )
+        ]
+    return steps, [f"{name}: {told} in the event, {now} now" for name, told, now in pairs if told != now]
+
+
+def _document(ladder: str, trace: Trace, steps: list[Step], differences: list[str] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {"ladder": ladder, "id": trace.id, "outcome": trace.outcome.value}
+    if trace.ledger_id is not None:
+        found["ledger_id"] = trace.ledger_id
+    if trace.event is not None:
+        found["event"] = trace.event.model_dump(mode="json", exclude_none=True)
+    if differences is not None:
+        found |= {"steps": [asdict(step) for step in steps], "differences": differences}
+    if trace.inbox_id is not None:
+        found |= {"inbox_id": trace.inbox_id, "waiting_ms": trace.waiting_ms, "claimed_by": trace.claimed_by}
+    if trace.letter is not None:
+        letter = trace.letter
+        found["dead_letter"] = {"id": letter.id, "reason": letter.reason, "detail": letter.detail}
+    return found
+
+
+def _without_event(trace: Trace, ladder: str) -> str:
+    """One sentence about a match that there is no event of."""
+    name = f"{trace.id} on ladder {ladder}"
+    if trace.letter is not None:
+        letter = trace.letter
+        return f"{name} was not rated and is dead letter {letter.id} ({letter.reason}): {letter.detail}"
+    texts = {
+        "aside": "changed no rating by the rules: it was boosted, part of a tournament, "
+        "or of another kind that does not count",
+        "trimmed": f"was rated as {trace.ledger_id}, but that event is no longer kept",
+        "waiting": f"waits in the inbox as {trace.inbox_id} for {duration(trace.waiting_ms)}, "
+        + (f"claimed by {trace.claimed_by}" if trace.claimed_by else "not claimed by a worker yet"),
+        "unknown": "is not known: not in the inbox, the ledger or the dead letters",
+    }
+    return f"{name} {texts[trace.outcome]}"
+
+
+def _print_event(
+    event: RatingUpdated, effect_id: str, steps: list[Step], differences: list[str] | None
+) -> None:
+    heading(f"{effect_id} on ladder {event.ladder}: {event.cause.value}")
+    pairs = [
+        ("event", event.id or "-"),
+        ("finished", moment(event.finished_at)),
+        ("rated", moment(event.rated_at) + (", after a later game" if event.late else "")),
+        ("system", f"{event.system}, rules {event.rules}"),
+    ]
+    if event.cube is not None:
+        pairs.append(("cube", str(event.cube)))
+    fields(pairs)
+    print()
+    table = Sheet(
+        Column("score"),
+        Column("before", right=True),
+        Column("change", right=True),
+        Column("after", right=True, style="bold"),
+        Column("games in 7 days", right=True),
+        Column("player"),
+    )
+    table.add(
+        (
+            "-" if part.score is None else f"{part.score:g}",
+            number(part.before),
+            signed(part.change),
+            number(part.after),
+            "-" if part.recent_games is None else str(part.recent_games),
+            part.player,
+        )
+        for part in event.players
+    )
+    if steps:
+        print()
+        table = Sheet(
+            Column("step"), Column("formula"), Column("result", right=True, style="bold"), Column("player")
+        )
+        table.add((step.label, step.formula, step.result, step.player or "both") for step in steps)
+    if differences is not None:
+        print()
+        heading(
+            "Computed again from the event alone: " + ("it differs." if differences else "the same figures.")
+        )
+        fields([("", difference) for difference in differences], indent=0)

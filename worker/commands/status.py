@@ -1,0 +1,99 @@
+"""`status`: what waits, who works, what was not rated, and what nobody reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from worker.commands.common import JsonOption, LadderOption, load_site, run
+from worker.commands.output import Column, Sheet, busy, duration, fields, heading, print_json
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from worker.queries import LadderStatus, Unread
+
+__all__ = ["status"]
+
+
+def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
+    """Print the state of all configured ladders, or of one.
+
+    Without --ladder it also names the ladders that no worker reads, in this configuration or not.
+    """
+    site = load_site()
+    chosen = [site.ladder(ladder)] if ladder is not None else list(site.ladders.values())
+    idle = int(site.settings.idle_seconds * 1000)
+
+    async def act(redis: Redis) -> tuple[list[LadderStatus], list[Unread], int]:
+        from contracts import QUEUE
+        from worker import queries
+
+        with busy("Counting"):
+            now = await queries.server_time(redis)
+            found = [
+                await queries.ladder_status(redis, item.name, item.system.name, now=now, idle=idle)
+                for item in chosen
+            ]
+            unread = await queries.unread_streams(redis, site.ladders, idle=idle)
+            return found, unread, await redis.zcard(QUEUE)
+
+    found, unread, jobs = run(site.settings, act)
+    if ladder is not None:
+        unread = [item for item in unread if item.ladder == ladder]
+    if json:
+        print_json(
+            {
+                "ladders": [asdict(item) for item in found],
+                "unread": [asdict(item) for item in unread],
+                "jobs_waiting": jobs,
+            }
+        )
+        return
+    for item in found:
+        _print_ladder(item)
+        print()
+    fields([("arq jobs waiting", str(jobs))], indent=0)
+    for gone in unread:
+        heading(f"! {_sentence(gone)}")
+
+
+def _print_ladder(item: LadderStatus) -> None:
+    heading(f"{item.ladder} (system {item.system})")
+    live = sum(worker.live for worker in item.workers)
+    waiting = f"{item.backlog}, {item.claimed} of them claimed" if item.backlog else "0"
+    fields(
+        [
+            ("backlog", waiting),
+            ("oldest waiting", duration(item.oldest_waiting_ms)),
+            ("workers", str(live)),
+            ("dead letters", _tally(item.dead_letters, item.dead_by_reason)),
+            ("players", str(item.players)),
+            ("events kept", str(item.events)),
+            ("since the start", _tally(None, item.counts)),
+        ]
+    )
+    if item.workers:
+        sheet = Sheet(
+            Column("  worker"), Column("pending", right=True), Column("silent for", right=True), Column("")
+        )
+        sheet.add(
+            (f"  {worker.name}", str(worker.pending), duration(worker.idle_ms), "" if worker.live else "gone")
+            for worker in item.workers
+        )
+
+
+def _tally(total: int | None, parts: dict[str, int]) -> str:
+    text = ", ".join(f"{name} {count}" for name, count in parts.items())
+    if total is None:
+        return text or "-"
+    return f"{total} ({text})" if text else str(total)
+
+
+def _sentence(gone: Unread) -> str:
+    name = (
+        f"ladder {gone.ladder}" if gone.configured else f"ladder {gone.ladder}, which is not configured here,"
+    )
+    never = "was never read by a worker" if gone.why == "never-read" else "has no running worker"
+    count = f"; {gone.messages} messages wait" if gone.messages else ""
+    return f"{name} {never}{count}"
