@@ -47,9 +47,9 @@ class Intake:
         away = 0.0
         while not self._stop.is_set():
             try:
+                await self.engine.store.create_group()
                 if not await self._agreed():
                     continue
-                await self.engine.store.create_group()
                 await self.engine.claim_own()
                 if away:
                     log.info("Redis is back", ladder=self.engine.ladder)
