@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,7 +16,7 @@ from rich.text import Text
 
 from contracts import Cause, PlayerUpdate, RatingUpdated
 
-__all__ = ["Figures", "LiveScreen", "PlainScreen", "Screen", "is_terminal"]
+__all__ = ["Figures", "LiveScreen", "PlainScreen", "Screen"]
 
 #: Rating updates that are on a terminal at the same time.
 _ROWS = 10
@@ -160,4 +159,6 @@ def _cells(event: RatingUpdated) -> list[Text]:
 def _change(part: PlayerUpdate) -> Text:
     name = part.player if len(part.player) <= 12 else part.player[:11] + "…"
     text = Text(f"{name} {part.after:g} ", no_wrap=True)
-    return text.append(f"{part.change:+g}", "green" if part.change > 0 else "red" if part.change < 0 else "dim")
+    return text.append(
+        f"{part.change:+g}", "green" if part.change > 0 else "red" if part.change < 0 else "dim"
+    )

@@ -70,7 +70,7 @@ class Model:
         return self.picture
 
     def feed(self, raw: bytes | None, source_id: str = "") -> str:
-        """Takes the next message; returns its outcome: rated, aside, duplicate or dead:<reason>."""
+        """Takes the next message; returns its outcome: rated, prize, aside, duplicate or dead:<reason>."""
         outcome = self._outcome(raw)
         if outcome.startswith("dead:"):
             kept = raw if raw is not None else b'["other","field"]'
@@ -163,7 +163,7 @@ class Model:
         rules = self.system.rules_at(at)
         tournament_id = data["tournament_id"]
         self._publish(parts, cause="prize", tournament_id=tournament_id, rules=rules, finished_at=at)
-        return "rated"
+        return "prize"
 
     def _rating(self, name: str) -> int:
         return self.picture.ratings.get(name, self.system.start)

@@ -82,7 +82,7 @@ class Table:
 
 
 def events(commits: Iterable[Commit]) -> list[RatingUpdated]:
-    return [RatingUpdated.model_validate_json(commit.event) for commit in commits if commit.verb == "rate"]
+    return [RatingUpdated.model_validate_json(event) for commit in commits for event in commit.events]
 
 
 def verbs(commits: Iterable[Commit]) -> list[tuple[str, str]]:
@@ -111,7 +111,7 @@ def test_a_match_whose_turn_it_is_is_rated() -> None:
     assert (event.match_id, event.rated_at, event.late) == ("m-1", NOW, False)
     assert changes(commits, "ada") == [(1500, 1516, 1)]
     assert changes(commits, "bob") == [(1500, 1484, 1)]
-    assert [state for _, state, *_ in commits[0].states] == [State(1516, 1, NOW), State(1484, 1, NOW)]
+    assert [change.state for change in commits[0].changes] == [State(1516, 1, NOW), State(1484, 1, NOW)]
 
 
 def test_states_are_carried_forward_within_the_batch() -> None:
@@ -124,7 +124,11 @@ def test_states_are_carried_forward_within_the_batch() -> None:
     [first, second, third] = changes(commits, "ada")
     assert first[1] == second[0] and second[1] == third[0]
     assert [sequence for _, _, sequence in (first, second, third)] == [1, 2, 3]
-    assert [sequence for sequence, *_ in (commit.states[0] for commit in commits)] == [0, 1, 2]
+    assert [(commit.changes[0].read, commit.changes[0].written) for commit in commits] == [
+        (0, 1),
+        (1, 2),
+        (2, 3),
+    ]
     assert changes(commits, "bob")[1][0] == changes(commits, "bob")[0][1]
 
 
@@ -238,9 +242,8 @@ def test_a_late_match_is_counted_as_of_its_day_and_marked() -> None:
     assert k_of(commits, "ada") == [(32, 0), (32, 0), (32, 1)]
     assert [event.late for event in events(commits)] == [False, True, False, False]
     # And the latest game stays the latest
-    assert [
-        state.last_game for commit in commits[:3] for _, state, *_ in commit.states if state.games > 1
-    ] == [NOW, NOW]
+    of_ada = [commit.changes[commit.entry.players.index("ada")].state.last_game for commit in commits[:3]]
+    assert of_ada == [NOW, NOW, NOW]
 
 
 def test_late_is_judged_by_what_is_stored_too() -> None:
@@ -304,7 +307,7 @@ def test_a_match_and_a_tournament_of_the_same_id_have_nothing_to_do_with_each_ot
     table = Table()
     table.add(match("x"))
     table.add(tournament("x"))
-    assert verbs(table.decide()) == [("1-0", "rate"), ("2-0", "rate")]
+    assert verbs(table.decide()) == [("1-0", "rate"), ("2-0", "prize")]
 
 
 # Set aside, prizes, draws
@@ -346,12 +349,12 @@ def test_prizes_change_the_rating_and_nothing_else() -> None:
     prize = events(commits)[1]
     assert (prize.cause, prize.tournament_id, prize.match_id, prize.cube) == ("prize", "t-1", None, None)
     assert [part.score for part in prize.players] == [None] * 3
-    assert [state for _, state, *_ in commits[1].states] == [
+    assert [change.state for change in commits[1].changes] == [
         State(1534, 1, NOW - 5),
         State(1541, 1, NOW - 5),
         State(1515, 0, 0),
     ]
-    assert [commit.game for commit in commits] == [True, False, True]
+    assert [commit.game for commit in commits] == [("m-1", NOW - 5), ("", ""), ("m-2", NOW)]
 
 
 def test_prizes_are_paid_once_and_only_for_public_tournaments() -> None:
@@ -363,7 +366,7 @@ def test_prizes_are_paid_once_and_only_for_public_tournaments() -> None:
     table.add(tournament("t-2", public=True))
     table.add(tournament("t-3", prizes=[-10, 0]))
     commits = table.decide()
-    assert [verb for _, verb in verbs(commits)] == ["rate", "again", "dead", "aside", "dead", "rate"]
+    assert [verb for _, verb in verbs(commits)] == ["prize", "again", "dead", "aside", "dead", "prize"]
     assert changes(commits, "ada") == [(1500, 1550, 1), (1550, 1540, 2)]
     assert changes(commits, "bob") == [(1500, 1525, 1), (1525, 1525, 2)]
 
@@ -433,7 +436,7 @@ def test_the_event_has_every_figure() -> None:
     table.windows["ada"] = [NOW - DAY] * 50
     table.add(match("m-1", winner="bob", cube=8, length=7, finished_at=NOW - 1))
     [commit] = table.decide()
-    event = json.loads(commit.event)
+    event = json.loads(commit.events[-1])
     ada, bob = event.pop("players")
     assert (event["rules"], event["system"], event["cube"], event["coefficient"]) == (
         "1.3.1",

@@ -13,12 +13,22 @@ from typing import Any, Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import (
+    AskError,
+    ClusterDownError,
+    ConnectionError,
+    MovedError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError,
+)
 
 __all__ = ["Channel", "ClientChannel", "Line"]
 
 #: Seconds that a reply may take.
 _REPLY_TIMEOUT = 15.0
+#: What a server answers that does not serve this ladder (any more): another one is to be looked for.
+_ELSEWHERE = (MovedError, AskError, ClusterDownError, ReadOnlyError)
 
 
 class Line(Protocol):
@@ -68,6 +78,8 @@ class Channel:
                 try:
                     async with asyncio.timeout(_REPLY_TIMEOUT):
                         response, error = await connection.read_response(), None
+                except _ELSEWHERE:
+                    raise
                 except ResponseError as refused:  # the command failed, the connection is fine
                     response, error = None, refused
                 reply = self._expected.popleft()

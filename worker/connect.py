@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import hiredis
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
-from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool, parse_url
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import ConnectionError, RedisError, TimeoutError
 
 from contracts.names import QUEUE
+from worker.addresses import Address
 from worker.channel import Channel
 
 __all__ = ["PatientPool", "UnfitServer", "arq_pool", "connect", "dangers", "open_channel"]
@@ -25,6 +29,8 @@ T = TypeVar("T")
 _CONNECT_TIMEOUT, _REPLY_TIMEOUT = 5.0, 15.0
 #: The longest pause between two tries, in seconds.
 _LONGEST_PAUSE = 2.0
+#: One look-up at a time for each cluster client, whose tables are no use while they change.
+_LOOKUPS: WeakKeyDictionary[RedisCluster, asyncio.Lock] = WeakKeyDictionary()
 #: The oldest server on which scripts may call XREADGROUP.
 _OLDEST_MAJOR = 7
 
@@ -43,32 +49,64 @@ class _HiredisPacking:
         return [hiredis.pack_command(args)]
 
 
+def _options(address: Address, **options: Any) -> dict[str, Any]:
+    timeouts: dict[str, Any] = {"socket_timeout": _REPLY_TIMEOUT}
+    if "path" not in address.options:
+        timeouts |= {"socket_connect_timeout": _CONNECT_TIMEOUT, "socket_keepalive": True}
+    return {**timeouts, **options, **address.options}
+
+
+def _packing(base: type[Any]) -> type[Any]:
+    return type(f"Fast{base.__name__}", (_HiredisPacking, base), {})
+
+
 def _pool(url: str, **options: Any) -> ConnectionPool:
-    """A pool for redis://, rediss:// and unix:// addresses."""
-    parsed: dict[str, Any] = dict(parse_url(url))
-    base: type[Any] = parsed.pop("connection_class", Connection)
-    packing = type(f"Fast{base.__name__}", (_HiredisPacking, base), {})
-    if "path" not in parsed:
-        options = {"socket_connect_timeout": _CONNECT_TIMEOUT, "socket_keepalive": True, **options}
-    return ConnectionPool(connection_class=packing, **{"socket_timeout": _REPLY_TIMEOUT, **options, **parsed})
+    """A pool for one server, or for the primary that Sentinels name."""
+    address = Address.parse(url)
+    settings = _options(address, **options)
+    if address.kind == "sentinel":
+        quick = {"socket_timeout": _CONNECT_TIMEOUT, "socket_connect_timeout": _CONNECT_TIMEOUT}
+        sentinels = Sentinel(list(address.hosts), sentinel_kwargs=quick)
+        connection = _packing(SentinelManagedConnection)
+        return SentinelConnectionPool(address.service, sentinels, connection_class=connection, **settings)
+    connection = _packing(settings.pop("connection_class", Connection))
+    return ConnectionPool(connection_class=connection, **settings)
 
 
 def connect(url: str, **options: Any) -> Redis:
     """A client that returns bytes and never retries by itself: a retried script may apply twice.
 
-    Nothing is sent until the first command. Raises ValueError for an address that cannot be read.
+    For a cluster it is a RedisCluster, which takes the same commands. Nothing is sent until the first
+    command. Raises ValueError for an address that cannot be read.
     """
+    address = Address.parse(url)
+    if address.kind == "cluster":
+        nodes = [ClusterNode(host, port) for host, port in address.hosts]
+        cluster: Any = RedisCluster(
+            startup_nodes=nodes, require_full_coverage=False, **_options(address, **options)
+        )
+        return cast(Redis, cluster)
     return Redis.from_pool(_pool(url, **options))
 
 
-def open_channel(client: Redis) -> Channel:
-    """A channel over a connection of its own to where `client` connects to."""
+def open_channel(client: Redis, key: str) -> Channel:
+    """A channel over a connection of its own to the server that holds `key`."""
 
     async def connection() -> AbstractConnection:
-        made: AbstractConnection = client.connection_pool.make_connection()
+        if isinstance(client, RedisCluster):
+            # Looked up anew each time: the slot may have moved, or its primary may be another.
+            async with _LOOKUPS.setdefault(client, asyncio.Lock()):
+                await client.nodes_manager.initialize()
+            node = client.get_node_from_key(key)
+            if node is None:
+                msg = "no node of the cluster serves this ladder's slot"
+                raise ConnectionError(msg)
+            made = _packing(node.connection_class)(**node.connection_kwargs)
+        else:
+            made = client.connection_pool.make_connection()
         made.socket_timeout = None  # the channel keeps its own time
         await made.connect()
-        return made
+        return cast(AbstractConnection, made)
 
     return Channel(connection)
 
@@ -139,7 +177,18 @@ async def dangers(redis: Redis) -> list[str]:
 
     Raises UnfitServer when it is too old, and RedisError when it does not answer.
     """
-    info = await redis.info()
+    if isinstance(redis, RedisCluster):
+        found = [_dangers_of(await redis.info(target_nodes=node)) for node in await _primaries(redis)]
+        return sorted({line for lines in found for line in lines})
+    return _dangers_of(await redis.info())
+
+
+async def _primaries(cluster: RedisCluster) -> list[ClusterNode]:
+    await cluster.initialize()
+    return list(cluster.get_primaries())
+
+
+def _dangers_of(info: Mapping[str, Any]) -> list[str]:
     version = str(info.get("redis_version", "0"))
     if int(version.split(".")[0]) < _OLDEST_MAJOR and "valkey_version" not in info:
         msg = f"Redis {version} is too old; use Redis 7 or newer, or Valkey"

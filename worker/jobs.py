@@ -65,7 +65,7 @@ class Desk:
                 ladder.name,
                 ladder.system,
                 horizon=self.settings.horizon_ms,
-                line=open_channel(self.redis),
+                line=open_channel(self.redis, Keys(ladder.name).inbox),
             )
             engine = Engine(store, ladder.name, ladder.system, name, self.settings.limits())
             intake = Intake(engine)
@@ -103,10 +103,8 @@ class Desk:
             "first_seen": now,
             "dead_at": now,
         }
-        async with self.redis.pipeline(transaction=True) as pipe:
-            pipe.xadd(keys.dead_letters, letter)
-            pipe.hincrby(keys.counts, f"dead:{reason.value}", 1)
-            await pipe.execute()
+        await self.redis.xadd(keys.dead_letters, letter)
+        await self.redis.execute_command("HINCRBY", keys.counts, f"dead:{reason.value}", 1)
         log.warning("dead letter", reason=reason.value, detail=detail)
 
 
@@ -248,7 +246,7 @@ def worker_settings() -> type[Any]:
             func(keep_unreadable_job, name=_UNREADABLE, max_tries=_TRIES, keep_result=0),
         ]
         cron_jobs = [cron(housekeeping, second=17, timeout=50, keep_result=0)]
-        redis_pool = arq_pool(settings.redis_url, encode_job, decode_job)
+        redis_pool = arq_pool(settings.queue_url, encode_job, decode_job)
         job_serializer = staticmethod(encode_job)
         job_deserializer = staticmethod(decode_job)
         on_startup = staticmethod(_startup)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from contracts import names
+from worker.addresses import Address
 from worker.engine import Limits
 from worker.rating import SYSTEMS, RatingSystem
 from worker.validation import quote
@@ -29,8 +30,10 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="RATINGS_", frozen=True, extra="ignore")
 
-    #: Where Redis or Valkey is; rediss:// for TLS.
+    #: Where Redis or Valkey is: one server, a cluster, or behind Sentinels; see worker.addresses.
     redis_url: str = "redis://127.0.0.1:6379/0"
+    #: Where arq's own queue is, when it is another Redis; arq does not run on a cluster.
+    arq_url: str | None = None
     #: A TOML file with the ladders; without it there is one, backgammon.
     config: Path | None = None
     #: Messages that a worker claims in one step.
@@ -50,13 +53,24 @@ class Settings(BaseSettings):
     #: "auto": JSON where standard error is no terminal.
     log_format: Literal["auto", "json", "console"] = "auto"
 
-    @field_validator("redis_url")
+    @field_validator("redis_url", "arq_url")
     @classmethod
-    def _is_a_redis_url(cls, url: str) -> str:
-        if not url.startswith(("redis://", "rediss://", "unix://")):
-            msg = "it must begin with redis://, rediss:// or unix://"
-            raise ValueError(msg)
+    def _can_be_read(cls, url: str | None) -> str | None:
+        if url is not None:
+            Address.parse(url)
         return url
+
+    @model_validator(mode="after")
+    def _arq_is_on_no_cluster(self) -> Self:
+        if Address.parse(self.queue_url).kind == "cluster":
+            msg = "RATINGS_ARQ_URL: it must name a plain Redis, since arq's queue cannot be on a cluster"
+            raise ValueError(msg)
+        return self
+
+    @property
+    def queue_url(self) -> str:
+        """Where arq's queue is."""
+        return self.arq_url or self.redis_url
 
     @property
     def horizon_ms(self) -> int:
@@ -140,8 +154,10 @@ def _ladder(name: str, table: Any) -> Ladder:
 def _first(error: ValidationError, name: Any) -> str:
     """The first problem as one sentence; a value that may be a secret is not shown."""
     item = error.errors(include_url=False)[0]
-    path = [str(part) for part in item["loc"]] or ["?"]
     text = item["msg"].removeprefix("Value error, ")
+    if not item["loc"]:  # about several settings together: the text names them, a value may be a secret
+        return text
+    path = [str(part) for part in item["loc"]]
     if item["type"] == "extra_forbidden":
         return f"{name(path)}: there is no setting of this name"
     shown = "the value" if "url" in path[0] else quote(item["input"])

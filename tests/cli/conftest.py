@@ -76,7 +76,9 @@ class Site:
         self.keys = Keys(ladder)
         self.config = config
 
-    def match(self, match_id: str, players: tuple[str, str] = ("ada", "bob"), **other: Any) -> dict[str, Any]:
+    def match(
+        self, match_id: str, players: tuple[str, str] = ("ada", "bob"), /, **other: Any
+    ) -> dict[str, Any]:
         """A match that the first player won a minute ago."""
         now = int(time.time() * 1000)
         match = {"match_id": match_id, "ladder": self.ladder, "players": players, "winner": players[0]}

@@ -81,7 +81,7 @@ def _computed(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[S
         return [], [f"the rating system {event.system} is not known to this version"]
     try:
         steps, outcome = list(system.steps(event)), system.recompute(event)
-    except (ArithmeticError, KeyError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return [], [f"it cannot be computed from these figures: {type(error).__name__}: {error}"]
     pairs: list[tuple[str, Any, Any]] = [
         ("rules", event.rules, outcome.rules),

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -29,6 +29,7 @@ __all__ = [
     "moment",
     "note",
     "number",
+    "progress",
     "print_json",
     "signed",
 ]
@@ -121,8 +122,9 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def note(text: str) -> None:
-    """Prints a remark on standard error."""
-    print(_safe(text), file=sys.stderr)
+    """Prints a remark on standard error, if that still takes any."""
+    with suppress(OSError):
+        print(_safe(text), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -135,6 +137,21 @@ def busy(what: str) -> Iterator[None]:
 
     with Console(stderr=True).status(what):
         yield
+
+
+@contextmanager
+def progress(what: str, size: int | None) -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal how many of `size` bytes (None: not known) are done; it yields what to tell."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=size)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def number(value: float | None) -> str:

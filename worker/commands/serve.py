@@ -22,10 +22,18 @@ def worker() -> None:
     Start as many workers as you like, on any number of machines. The same as
     `arq worker.settings.WorkerSettings`, with a faster event loop.
     """
-    for number in (signal.SIGTERM, signal.SIGINT):  # until arq has its own handlers
-        signal.signal(number, _stop)
-    run(load_site().settings, _check_server)
+    site = load_site()
+    # Until arq has its own handlers, and again when it is done with them.
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        run(site.settings, _check_server)
+        _rate()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
+
+def _rate() -> None:
     from arq.worker import create_worker
 
     from worker.jobs import worker_settings

@@ -26,8 +26,8 @@ from worker.commands.common import (
     load_site,
     unavailable,
 )
-from worker.commands.lines import LONGEST, Line, batches
-from worker.commands.output import note, print_json
+from worker.commands.lines import LONGEST, Batch, Line, batches
+from worker.commands.output import note, print_json, progress
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -172,10 +172,10 @@ class _Sender:
         try:
             self._gate.ahead = self._runner.run(server_time(self._redis)) - _clock()
             if whole:
-                with _progress("Checking", size) as advance:
+                with progress("Checking", size) as advance:
                     self._check_all(source, advance)
                 source.seek(0)
-            with _progress("Sending", size) as advance:
+            with progress("Sending", size) as advance:
                 self._send_all(source, advance, skip_bad=skip_bad)
         except RedisError as error:
             fault = unavailable(self._settings, error)
@@ -183,7 +183,7 @@ class _Sender:
 
     def _check_all(self, source: BufferedReader, advance: Advance) -> None:
         lines, problems, wrong = 0, [], 0
-        for batch in batches(source):
+        for batch in _read(source):
             for line in batch.lines:
                 problem = self._gate.check(line).problem
                 lines, wrong = lines + 1, wrong + bool(problem)
@@ -199,7 +199,7 @@ class _Sender:
         raise Fault(f"FILE: {wrong} of {lines} lines are wrong; nothing was sent", WRONG_INPUT)
 
     def _send_all(self, source: BufferedReader, advance: Advance, *, skip_bad: bool) -> None:
-        for batch in batches(source):
+        for batch in _read(source):
             right: list[tuple[str, bytes]] = []
             wrong = ""
             for line in batch.lines:
@@ -248,20 +248,17 @@ class _Sender:
         return f"{count} messages are known to be sent; sending them again does no harm"
 
 
+def _read(source: BufferedReader) -> Iterator[Batch]:
+    found = batches(source)
+    while True:
+        try:
+            batch = next(found, None)
+        except OSError as error:
+            raise Fault(f"FILE: it cannot be read: {error.strerror}", WRONG_INPUT) from None
+        if batch is None:
+            return
+        yield batch
+
+
 def _clock() -> int:
     return int(time.time() * 1000)
-
-
-@contextmanager
-def _progress(what: str, size: int | None) -> Iterator[Advance]:
-    """A progress bar on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield lambda read: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=size)
-        yield lambda read: progress.update(task, completed=read)

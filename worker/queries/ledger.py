@@ -110,7 +110,10 @@ async def trace(redis: Redis, keys: Keys, effect_id: str, now: int) -> Trace:
         if first == "-":
             return Trace(effect_id, Outcome.ASIDE)
         if first == "?":
-            return await _waiting(redis, keys, effect_id, rest.partition(" ")[0], now)
+            inbox_id = rest.partition(" ")[0]
+            if await redis.xrange(keys.inbox, inbox_id, inbox_id):
+                return await _waiting(redis, keys, effect_id, inbox_id, now)
+            continue  # it was deleted by hand
         event = await event_at(redis, keys, first)
         outcome = Outcome.TRIMMED if event is None else Outcome.RATED
         return Trace(effect_id, outcome, ledger_id=first, event=event)

@@ -1,0 +1,1 @@
+"""What `scripts/bench` measures; it says how to read the figures with `--help`."""

@@ -1,0 +1,139 @@
+"""Sets the demo's stage - a server and workers, in a directory of its own - and shows what came out."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+from arq import create_pool
+from arq.connections import RedisSettings
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+from rich.console import Console
+
+from demo_check import Statement, statements
+from demo_play import Play
+from demo_screen import LiveScreen, PlainScreen, Screen
+from demo_workers import Ended, Worker, crew
+from embedded import Server, ServerError
+from worker.cli import call
+from worker.commands.common import BROKEN_PIPE, INTERRUPTED
+from worker.commands.output import Column, Sheet, heading
+from worker.queries import Letter, letters
+
+__all__ = ["perform"]
+
+#: What differs from an operator's settings, so that a killed worker's messages and one that keeps failing
+#: are dealt with while somebody watches.
+_SETTINGS = {"RATINGS_IDLE_SECONDS": "2", "RATINGS_MAX_ATTEMPTS": "4"}
+#: Faults that are shown of one statement.
+_FAULTS = 5
+
+
+def perform(matches: int, workers: int, seed: int) -> int:
+    """Plays a demo and shows what came out; returns 0 when it all adds up, else 1."""
+    directory = Path(tempfile.mkdtemp(prefix="match-ratings-demo-"))
+    failed = True
+    try:
+        failed = not _perform(directory, matches, workers, seed)
+    except (KeyboardInterrupt, BrokenPipeError):
+        failed = False
+        raise
+    except (Ended, ServerError, RedisError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+    finally:
+        if failed:
+            print(f"demo: the logs of the server and the workers are in {directory}", file=sys.stderr)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+    return int(failed)
+
+
+def _perform(directory: Path, matches: int, workers: int, seed: int) -> bool:
+    on_terminal = sys.stdout.isatty() and not Console().is_dumb_terminal
+    screen: Screen = LiveScreen() if on_terminal else PlainScreen()
+    stored = directory / "server"
+    stored.mkdir()
+    with Server(stored, appendonly=True) as server:
+        for name in [name for name in os.environ if name.startswith("RATINGS_")]:
+            del os.environ[name]
+        os.environ.update(_SETTINGS, RATINGS_REDIS_URL=server.url)
+        heading(
+            f"match-ratings demo: {_count(matches, 'match')}, {_count(workers, 'worker process')}, "
+            f"{server.binary.name} on port {server.port}, seed {seed}"
+        )
+        print(flush=True)
+        with (
+            crew(workers, directory) as started,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            play, holds, dead = runner.run(_play(server.url, started, screen, matches, seed))
+            _show_results(play, holds, dead)
+    return not any(statement.faults for statement in holds)
+
+
+async def _play(
+    url: str, workers: list[Worker], screen: Screen, matches: int, seed: int
+) -> tuple[Play, list[Statement], list[Letter]]:
+    async with Redis.from_url(url) as redis, await create_pool(RedisSettings.from_dsn(url)) as arq:
+        play = Play(redis, arq, workers, screen, matches, seed)
+        await play.run()
+        holds = await statements(redis, play.keys, play.account, play.ledger)
+        return play, holds, [letter async for letter in letters(redis, play.keys)]
+
+
+def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[Letter]) -> None:
+    print()
+    print(
+        f"{_count(play.account.matches, 'match')} in {play.seconds:.1f} s; half of the published ones were "
+        f"in the ledger {play.usual_way:.0f} ms after they entered the inbox."
+    )
+    _title("The leaderboard")
+    _command("leaderboard")
+    _title("One match, figure by figure")
+    _command("explain", play.ledger.example[1])
+    _title("What could not be rated")
+    sheet = Sheet(Column("reason", style="bold"), Column("count", right=True), Column("for example"))
+    reasons = sorted({letter.reason for letter in dead})
+    sheet.add(
+        (reason, str(len(alike)), alike[0].detail)
+        for reason in reasons
+        if (alike := [letter for letter in dead if letter.reason == reason])
+    )
+    _title("Does it add up?")
+    for statement in holds:
+        print(("no   " if statement.faults else "yes  ") + statement.text)
+        for fault in statement.faults[:_FAULTS]:
+            print(f"       {fault}")
+        if len(statement.faults) > _FAULTS:
+            print(f"       and {len(statement.faults) - _FAULTS:,} more")
+    sys.stdout.flush()
+
+
+def _title(text: str) -> None:
+    print()
+    if sys.stdout.isatty():
+        Console().rule(f"[bold]{text}", align="left", style="cyan")
+    else:
+        print(f"{text}\n{'-' * len(text)}")
+
+
+def _command(*arguments: str) -> None:
+    """Runs a command of the product, as the reader could."""
+    print(f"$ match-ratings {' '.join(arguments)}")
+    code = call(arguments)
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
+    if code == BROKEN_PIPE:
+        raise BrokenPipeError
+
+
+def _count(number: int, thing: str) -> str:
+    many = thing + ("es" if thing.endswith(("s", "ch")) else "s")
+    return f"{number:,} {thing if number == 1 else many}"
