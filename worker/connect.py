@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import hiredis
 from arq.connections import ArqRedis
@@ -29,8 +28,6 @@ T = TypeVar("T")
 _CONNECT_TIMEOUT, _REPLY_TIMEOUT = 5.0, 15.0
 #: The longest pause between two tries, in seconds.
 _LONGEST_PAUSE = 2.0
-#: One look-up at a time for each cluster client, whose tables are no use while they change.
-_LOOKUPS: WeakKeyDictionary[RedisCluster, asyncio.Lock] = WeakKeyDictionary()
 #: The oldest server on which scripts may call XREADGROUP.
 _OLDEST_MAJOR = 7
 
@@ -89,26 +86,35 @@ def connect(url: str, **options: Any) -> Redis:
     return Redis.from_pool(_pool(url, **options))
 
 
-def open_channel(client: Redis, key: str) -> Channel:
+def open_channel(url: str, key: str) -> Channel:
     """A channel over a connection of its own to the server that holds `key`."""
 
-    async def connection() -> AbstractConnection:
-        if isinstance(client, RedisCluster):
-            # Looked up anew each time: the slot may have moved, or its primary may be another.
-            async with _LOOKUPS.setdefault(client, asyncio.Lock()):
-                await client.nodes_manager.initialize()
-            node = client.get_node_from_key(key)
+    async def to_server() -> AbstractConnection:
+        return await _opened(pool.make_connection())
+
+    async def to_node() -> AbstractConnection:
+        # Looked up anew each time: the slot may have moved, or its primary may be another.
+        cluster = cast(RedisCluster, connect(url))
+        try:
+            await cluster.initialize()
+            node = cluster.get_node_from_key(key)
             if node is None:
                 msg = "no node of the cluster serves this ladder's slot"
                 raise ConnectionError(msg)
-            made = _packing(node.connection_class)(**node.connection_kwargs)
-        else:
-            made = client.connection_pool.make_connection()
-        made.socket_timeout = None  # the channel keeps its own time
-        await made.connect()
-        return cast(AbstractConnection, made)
+            return await _opened(_packing(node.connection_class)(**node.connection_kwargs))
+        finally:
+            await cluster.aclose()
 
-    return Channel(connection)
+    if Address.parse(url).kind == "cluster":
+        return Channel(to_node)
+    pool = _pool(url)
+    return Channel(to_server)
+
+
+async def _opened(connection: AbstractConnection) -> AbstractConnection:
+    connection.socket_timeout = None  # the channel keeps its own time
+    await connection.connect()
+    return connection
 
 
 class _Patience(Retry):

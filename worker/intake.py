@@ -32,11 +32,19 @@ class Intake:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        #: Seconds spent working since the start, for the share of time that this worker is busy.
+        #: Seconds spent working since the start.
         self.busy_seconds = 0.0
+        self._measured = (time.monotonic(), 0.0)
         self._stop = asyncio.Event()
         self._next_tick = 0.0
         self._disagreed = False
+
+    def busy_share(self) -> float:
+        """The share of the time since the last call, 0..1, in which there was work to do."""
+        since, busy = self._measured
+        self._measured = (time.monotonic(), self.busy_seconds)
+        passed = self._measured[0] - since
+        return min((self.busy_seconds - busy) / passed, 1.0) if passed > 0 else 0.0
 
     def stop(self) -> None:
         """Asks for the end: the batch in hand is finished, then `run` leaves the group and returns."""

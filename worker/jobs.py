@@ -27,6 +27,7 @@ from worker.connect import UnfitServer, arq_pool, connect, dangers, open_channel
 from worker.engine import Engine
 from worker.intake import Intake
 from worker.keys import Keys
+from worker.metrics import Meter
 from worker.settings import ConfigError, Ladder, Settings, load_ladders, load_settings
 from worker.store import Store
 from worker.validation import quote
@@ -52,6 +53,8 @@ class Desk:
         self.redis: Redis = connect(settings.redis_url)
         self.intakes: list[Intake] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._meter: Meter | None = None
+        self._measuring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Checks the server and starts an intake for each ladder."""
@@ -65,16 +68,22 @@ class Desk:
                 ladder.name,
                 ladder.system,
                 horizon=self.settings.horizon_ms,
-                line=open_channel(self.redis, Keys(ladder.name).inbox),
+                line=open_channel(self.settings.redis_url, Keys(ladder.name).inbox),
             )
             engine = Engine(store, ladder.name, ladder.system, name, self.settings.limits())
             intake = Intake(engine)
             self.intakes.append(intake)
             self._tasks.append(asyncio.create_task(intake.run(), name=f"intake {ladder.name}"))
             log.info("rating", ladder=ladder.name, system=ladder.system.name, consumer=name)
+        self._meter = Meter(self.redis, self.intakes, self.settings.metrics_port, self.settings.metrics_host)
+        self._meter.start()
+        self._measuring = asyncio.create_task(self._meter.run(), name="metrics")
 
     async def stop(self) -> None:
         """Finishes the batches in hand, within a few seconds, and closes the connections."""
+        if self._meter is not None and self._measuring is not None:
+            self._measuring.cancel()
+            self._meter.stop()
         for intake in self.intakes:
             intake.stop()
         if self._tasks:

@@ -29,6 +29,7 @@ class Keys:
         "run_",
         "settings",
         "void_",
+        "workers",
     )
 
     def __init__(self, ladder: str) -> None:
@@ -58,6 +59,8 @@ class Keys:
         self.open = f"{scope}:open"
         #: Hash: the adopted settings: digest, system, settings (JSON), at (ms), and by whom.
         self.settings = f"{scope}:settings"
+        #: Hash: consumer -> its busy share (0-1), a space, and when it was measured (ms).
+        self.workers = f"{scope}:workers"
         #: Hash: a replay's dead letters -> what became of each; kept for a week.
         self.run_ = f"{scope}:replay:"
 

@@ -48,6 +48,10 @@ class Settings(BaseSettings):
     idle_seconds: Annotated[float, Field(ge=1, le=86_400)] = 30
     #: How long events are kept in the ledger, in days; 0 for ever.
     keep_events_days: Annotated[float, Field(ge=0)] = 90
+    #: Where each worker serves its figures to Prometheus; nowhere when not set. With --processes the
+    #: second process takes the next port, and so on.
+    metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    metrics_host: str = "127.0.0.1"
     #: Which messages are logged.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     #: "auto": JSON where standard error is no terminal.

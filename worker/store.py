@@ -280,7 +280,9 @@ class Store:
 
     async def leave(self, consumer: str) -> int:
         """Takes a stopping worker out of the group; returns how many messages it left to others."""
-        return int(await self._leave(self.line, (self.keys.inbox,), (GROUP, consumer, LEFT_BEHIND)))
+        return int(
+            await self._leave(self.line, (self.keys.inbox, self.keys.workers), (GROUP, consumer, LEFT_BEHIND))
+        )
 
     async def wait_for_message(self, after: str, ms: int) -> None:
         """Returns when a message newer than `after` is there, or after `ms` at the latest."""

@@ -2,6 +2,7 @@
 -- they are, under a name from which the other workers take it at once.
 --
 -- KEYS[1]  inbox (stream)
+-- KEYS[2]  the workers' busy shares (hash)
 -- ARGV[1]  consumer group
 -- ARGV[2]  this worker's consumer name
 -- ARGV[3]  the name under which it is left
@@ -23,4 +24,5 @@ while true do
   end
 end
 redis.call('XGROUP', 'DELCONSUMER', inbox, group, consumer)
+redis.call('HDEL', KEYS[2], consumer)
 return left
