@@ -6,7 +6,7 @@
 >>> await publish(redis, match)  # doctest: +SKIP
 """
 
-from contracts.client import enqueue, publish, rating_updates
+from contracts.client import NotReplicated, enqueue, publish, rating_updates
 from contracts.messages import (
     Cause,
     DeadLetter,
@@ -32,6 +32,7 @@ __all__ = [
     "MatchFinished",
     "MatchVoided",
     "Mode",
+    "NotReplicated",
     "PlayerUpdate",
     "RatingUpdated",
     "Reason",

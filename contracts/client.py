@@ -8,7 +8,13 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from redis.exceptions import AuthenticationError, AuthorizationError, ConnectionError, TimeoutError
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    ConnectionError,
+    RedisError,
+    TimeoutError,
+)
 
 from contracts.messages import MatchFinished, MatchVoided, RatingUpdated, TournamentFinished
 from contracts.names import FIELD, JOB, QUEUE, inbox, outbox
@@ -16,12 +22,14 @@ from contracts.names import FIELD, JOB, QUEUE, inbox, outbox
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["enqueue", "publish", "rating_updates"]
+__all__ = ["NotReplicated", "enqueue", "publish", "rating_updates"]
 
 #: A job is rated as long as its match would be: the default horizon.
 _JOB_EXPIRES = timedelta(days=14)
 #: How long a lost connection is waited for between tries, in seconds.
 _RETRY_SECONDS = 0.5
+#: How long replicas are waited for, in ms.
+_REPLICATE_MS = 1000
 
 
 class _ArqPool(Protocol):
@@ -36,14 +44,32 @@ def _json_bytes(value: dict[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-async def publish(redis: Redis, message: MatchFinished | TournamentFinished | MatchVoided) -> str:
+class NotReplicated(RedisError):
+    """The primary has the message, but too few replicas confirmed it in time."""
+
+
+async def publish(
+    redis: Redis, message: MatchFinished | TournamentFinished | MatchVoided, *, replicas: int = 0
+) -> str:
     """Writes a message to its ladder's inbox and returns its stream id.
 
-    Sending the same match again is safe: it has one effect. Raises redis.exceptions.RedisError when
-    Redis did not confirm it; then send it again.
+    With `replicas` it returns only when that many replicas have the message too, so that it survives
+    the loss of the primary (not on a cluster client). Sending the same match again is safe: it has one
+    effect. Raises redis.exceptions.RedisError when the message was not confirmed, NotReplicated among
+    them; then send it again.
     """
-    raw = message.model_dump_json(exclude_none=False)
-    written = await redis.xadd(inbox(message.ladder), {FIELD: raw})
+    stream = inbox(message.ladder)
+    fields: dict[Any, Any] = {FIELD: message.model_dump_json()}
+    if replicas:
+        async with redis.pipeline(transaction=False) as pipe:
+            pipe.xadd(stream, fields)
+            pipe.wait(replicas, _REPLICATE_MS)
+            written, confirmed = await pipe.execute()
+        if confirmed < replicas:
+            msg = f"{confirmed} of {replicas} replicas confirmed the message within {_REPLICATE_MS} ms"
+            raise NotReplicated(msg)
+    else:
+        written = await redis.xadd(stream, fields)
     return written.decode() if isinstance(written, bytes) else str(written)
 
 
