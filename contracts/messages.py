@@ -163,6 +163,8 @@ class Reason(StrEnum):
 
 #: An id of a match, tournament or player: 1-128 characters, no control characters.
 Id = Annotated[str, StringConstraints(strict=True, pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,128}$")]
+#: An event's place in the ledger: its stream id.
+LedgerId = Annotated[str, StringConstraints(strict=True, pattern=r"^[0-9]{1,18}-[0-9]{1,18}$")]
 #: A ladder's name.
 Ladder = Annotated[str, StringConstraints(strict=True, max_length=64, pattern=LADDER_PATTERN)]
 #: Milliseconds since 1970, UTC.
@@ -267,6 +269,9 @@ class MatchVoided(_Message):
     players: tuple[Id, Id]
     #: Why, for the ledger: 1-500 characters.
     why: Annotated[str, StringConstraints(strict=True, min_length=1, max_length=500)]
+    #: The match's place in the ledger: needed for one that is older than the horizon, whose receipt is
+    #: no longer kept.
+    ledger_id: LedgerId | None = None
     #: When it was decided.
     finished_at: Milliseconds
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from contracts import FIELD, Cause, MatchFinished, PlayerUpdate, RatingUpdated
+from contracts import FIELD, Cause, MatchFinished, RatingUpdated
 from contracts.names import GROUP
 from demo_matches import Delivery
 from worker.batch import WINDOW_MS
@@ -56,7 +56,7 @@ class Account:
             self.matches = delivery.number
             if message is not None and not isinstance(message, MatchFinished):
                 self.tournaments += 1
-            if becomes == "rated" and message is not None:
+            if becomes != "aside" and message is not None:
                 self.rated.add(
                     message.match_id if isinstance(message, MatchFinished) else message.tournament_id
                 )
@@ -120,16 +120,17 @@ class Ledger:
                 self.wrong_figures.append(f"{name}: {part.player} had {recent} recent games")
         for part in event.players:
             insort(self.games[part.player], event.finished_at)
-        worth = _worth(event.players, event.cube or 1)
-        if worth > self.example[0]:
+        if (worth := _worth(event)) > self.example[0]:
             self.example = worth, name
 
 
-def _worth(players: tuple[PlayerUpdate, ...], cube: int) -> int:
+def _worth(event: RatingUpdated) -> int:
     """How much there is to see in a match: different Ks above all, then a turned cube, then a gap."""
-    first, second = players
+    if event.late:
+        return 1
+    first, second = event.players
     gap = min(abs(int(first.before - second.before)), 99)
-    return 1 + 1000 * (first.k != second.k) + 100 * (1 < cube < 64) + gap
+    return 2 + 1000 * (first.k != second.k) + 100 * (1 < (event.cube or 1) < 64) + gap
 
 
 async def statements(redis: Redis, keys: Keys, account: Account, ledger: Ledger) -> list[Statement]:
@@ -142,7 +143,8 @@ async def statements(redis: Redis, keys: Keys, account: Account, ledger: Ledger)
     claimed = (await redis.xpending(keys.inbox, GROUP))["pending"]
     return [
         Statement(
-            f"each of the {outcomes['rated']:,} ranked matches and public tournaments was rated exactly once",
+            f"each of the {outcomes['rated']:,} ranked matches was rated exactly once, "
+            f"and each public tournament ({outcomes['prize']:,}) paid its prizes once",
             (
                 *(f"{name} was not rated" for name in missing),
                 *(f"{name} was rated twice" for name in twice),
@@ -150,8 +152,8 @@ async def statements(redis: Redis, keys: Keys, account: Account, ledger: Ledger)
             ),
         ),
         Statement(
-            f"the {outcomes['aside']:,} boosted, tournament and private ones changed nothing, "
-            f"nor did the {outcomes['duplicate']:,} sent again",
+            f"the {outcomes['aside']:,} boosted games, tournament games and private tournaments changed "
+            f"nothing, nor did {outcomes['duplicate']:,} matches sent again",
             tuple(await _miscounted(redis, keys, outcomes)),
         ),
         Statement(

@@ -52,7 +52,7 @@ class Door(Enum):
     PICKLED = auto()  # an arq job as arq's default serializer writes it
 
 
-#: What becomes of a message, as the workers count it: rated, aside, duplicate, dead:<reason>.
+#: What becomes of a message, as the workers count it: rated, prize, aside, duplicate, dead:<reason>.
 Outcome = str
 
 
@@ -104,9 +104,10 @@ class _MatchServer:
         count = min(max(matches // 25, 12), 20_000)
         self.players = [_name(index) for index in range(count)]
         self.random.shuffle(self.players)
-        self.skills = {player: self.random.gauss(0, 500) for player in self.players}
-        #: A few play half of all matches.
+        #: A few play half of all matches, and are good at it.
         self.busy = self.players[: max(3, count // 25)]
+        self.skills = {player: self.random.gauss(0, 500) for player in self.players}
+        self.skills |= {player: abs(self.skills[player]) for player in self.busy}
         self.shares = [1 / place for place in range(1, len(self.busy) + 1)]
         #: Lately sent over the stream, to be sent again or contradicted.
         self.recent: deque[Delivery] = deque(maxlen=100)
@@ -191,7 +192,7 @@ class _MatchServer:
             podium=tuple(sorted(entrants, key=lambda player: -self.skills[player])[:3]),
             finished_at=self._finished_at(),
         )
-        return Delivery(Door.PUBLISH, "rated" if public else "aside", self.number, end)
+        return Delivery(Door.PUBLISH, "prize" if public else "aside", self.number, end)
 
     def _sent(self) -> dict[str, Any]:
         """The content of a match that was sent lately."""

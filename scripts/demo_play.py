@@ -7,21 +7,17 @@ import signal
 import statistics
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
-from contracts import JOB, QUEUE, enqueue, publish, rating_updates
-from contracts.names import GROUP
+from contracts import JOB, QUEUE, MatchFinished, enqueue, publish, rating_updates
 from demo_check import Account, Ledger
 from demo_matches import DAMAGED, LADDER, Delivery, Door, deliveries
 from demo_screen import Figures, Screen
-from demo_workers import Ended, Worker
+from demo_workers import Group, Worker, until
 from worker.keys import Keys
 from worker.rating import Backgammon
 
@@ -29,12 +25,14 @@ __all__ = ["Play"]
 
 #: Matches in a second, and the longest that all may take when the workers keep up, in seconds.
 _PER_SECOND, _LONGEST = 200, 15.0
-#: The part of the matches that comes all at once, in the middle.
-_BURST = (0.4, 0.6)
+#: After this share of the matches, this share comes all at once, but so many at most.
+_BURST, _BURST_SHARE, _LARGEST_BURST = 0.4, 0.2, 2000
+#: Messages that may wait before no more are sent.
+_MOST_WAITING = 20_000
 #: Seconds between two looks at how far things are, and those over which a speed is taken.
 _TICK, _SPEED_OVER = 0.1, 1.0
-#: Seconds that a worker may take to start, and for which nothing may move before a demo is given up.
-_START, _PATIENCE = 20.0, 30.0
+#: Seconds for which nothing may move before a demo is given up.
+_PATIENCE = 30.0
 #: Seconds before a killed worker is started anew.
 _DOWN = 1.0
 #: Messages whose way is timed.
@@ -60,7 +58,8 @@ class Play:
     ways: list[int] = field(default_factory=list)
     _begun: float = 0.0
     _settled: int = 0
-    _written: dict[str, int] = field(default_factory=dict)
+    #: When published matches entered the inbox, in ms.
+    _entered: dict[str, int] = field(default_factory=dict)
     #: Jobs that wait until the worker has been killed; None when none need to.
     _held: list[Delivery] | None = None
 
@@ -69,15 +68,15 @@ class Play:
 
         Raises Ended when a worker ends by itself.
         """
-        await asyncio.gather(*(self._until_ready(worker) for worker in self.workers))
-        self.screen.say(
-            f"{len(self.workers)} {'worker is' if len(self.workers) == 1 else 'workers are'} rating"
-        )
-        # Nothing can be done about this, so that there is a dead letter with the reason `failed`.
+        group = Group(self.redis, self.keys.inbox)
+        await asyncio.gather(*map(group.until_there, self.workers))
+        # No worker can do anything about this, so that there is a dead letter with the reason `failed`.
         await self.redis.execute_command("HSET", self.keys.player(DAMAGED), "rating", "damaged")
         self._begun = time.monotonic()
         with self.screen.running():
-            tasks = [asyncio.create_task(act()) for act in (self._send_all, self._follow, self._measure)]
+            tasks = [
+                asyncio.create_task(act) for act in (self._send_all(group), self._follow(), self._measure())
+            ]
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
@@ -90,26 +89,31 @@ class Play:
 
     @property
     def usual_way(self) -> float:
-        """The ms that half of the published matches took at most from the inbox to the ledger."""
+        """The ms in which half of the published matches came from the inbox to the ledger."""
         return statistics.median(self.ways) if self.ways else 0.0
 
-    async def _send_all(self) -> None:
-        burst = [int(self.matches * part) for part in _BURST]
-        steady = min(self.matches / _PER_SECOND, _LONGEST) / self.matches
+    async def _send_all(self, group: Group) -> None:
+        first = int(self.matches * _BURST)
+        last = first + min(int(self.matches * _BURST_SHARE), _LARGEST_BURST)
+        pause = min(1 / _PER_SECOND, _LONGEST / self.matches)
         kill: asyncio.Task[None] | None = None
         for delivery in deliveries(self.matches, self.seed, int(time.time() * 1000)):
             number = delivery.number
-            due = (min(number, burst[0]) + max(number - burst[1], 0)) * steady
-            if (early := self._begun + due - time.monotonic()) > 0.005:
+            due = self._begun + pause * (min(number, first) + max(number - last, 0))
+            if (early := due - time.monotonic()) > 0.005:
                 await asyncio.sleep(early)
-            if number > burst[0] and kill is None and len(self.workers) > 1:
-                self.screen.say(f"{burst[1] - burst[0]:,} matches come at once")
-                kill = await self._begin_kill(self.workers[-1])
+            if self._is_full():
+                await until(self._has_room)
+            if len(self.workers) > 1 and first < number <= last and self._held is None:
+                await self._hold_up(last - first)
+            if number > last and self._held is not None:
+                kill = await self._let_go(group)
             if self._held is not None and delivery.door is Door.JOB:
                 self._held.append(delivery)
             else:
                 await self._send(delivery)
-            self.account.add(delivery)
+        if self._held is not None:
+            kill = await self._let_go(group)
         if kill is not None:
             await kill
         await self._until_settled()
@@ -117,25 +121,27 @@ class Play:
     async def _send(self, delivery: Delivery) -> None:
         message = delivery.message
         if message is None:
-            await self.redis.execute_command("XADD", self.keys.inbox, "*", *chain(*delivery.fields.items()))
+            fields = chain.from_iterable(delivery.fields.items())
+            await self.redis.execute_command("XADD", self.keys.inbox, "*", *fields)
         elif delivery.door is Door.JOB:
             await enqueue(self.arq, message)
         elif delivery.door is Door.PICKLED:
             self.arq.job_serializer = None  # arq's default is pickle
             await self.arq.enqueue_job(JOB, message.model_dump(), _queue_name=QUEUE)
         else:
-            written = await publish(self.redis, message)
-            if len(self._written) < _TIMED:
-                self._written[getattr(message, "match_id", "")] = _ms(written)
+            entry_id = await publish(self.redis, message)
+            if isinstance(message, MatchFinished) and len(self._entered) < _TIMED:
+                self._entered[message.match_id] = _ms(entry_id)
+        self.account.add(delivery)
 
     async def _follow(self) -> None:
         """Reads the rating updates, as a lobby does."""
         async for event in rating_updates(self.redis, LADDER, start="0"):
             self.ledger.add(event)
             self.screen.updated(event)
-            written = self._written.get(event.match_id or "")
-            if written is not None and len(self.ways) < _TIMED:
-                self.ways.append(_ms(event.id or "0") - written)
+            entered = self._entered.get(event.match_id or "")
+            if entered is not None:
+                self.ways.append(_ms(event.id or "") - entered)
 
     async def _measure(self) -> None:
         """Looks how far things are, and whether the workers live."""
@@ -160,6 +166,46 @@ class Play:
             )
             await asyncio.sleep(_TICK)
 
+    async def _hold_up(self, matches: int) -> None:
+        """Stops all workers, so that many messages wait when they go on."""
+        # A job that a killed arq worker had in hand is run again only after a long time: there shall be none.
+        await until(self._no_jobs)
+        self._held = []
+        for worker in self.workers:
+            worker.signal(signal.SIGSTOP)
+        self.screen.say(f"all workers are held up (SIGSTOP) while {matches:,} matches come at once")
+
+    async def _let_go(self, group: Group) -> asyncio.Task[None]:
+        """Lets the workers go on, one of them first, which is killed and started anew in the background."""
+        victim = self.workers[-1]
+        name, pending = await group.kill(victim)
+        self.screen.say(
+            f"worker {victim.number} goes on first, and is killed (SIGKILL) with {pending:,} messages in hand"
+        )
+        for worker in self.workers:
+            worker.signal(signal.SIGCONT)
+        held, self._held = self._held or [], None
+        for delivery in held:
+            await self._send(delivery)
+        return asyncio.create_task(self._start_anew(group, victim, name))
+
+    async def _start_anew(self, group: Group, worker: Worker, name: str) -> None:
+        await asyncio.sleep(_DOWN)
+        worker.start()
+        await group.until_there(worker)
+        self.screen.say(f"worker {worker.number} is started anew")
+        await group.until_taken_over(name)
+        self.screen.say("what the killed worker had in hand has been taken over")
+
+    def _is_full(self) -> bool:
+        return self.account.outcomes.total() - self._settled > _MOST_WAITING
+
+    async def _has_room(self) -> bool:
+        return not self._is_full()
+
+    async def _no_jobs(self) -> bool:
+        return not await self.redis.zcard(QUEUE)
+
     async def _until_settled(self) -> None:
         """Waits until all messages are settled and all their updates were read."""
         moved, before = time.monotonic(), (-1, -1)
@@ -173,74 +219,6 @@ class Play:
                 moved, before = time.monotonic(), now
             await asyncio.sleep(0.02)
         self.screen.say(f"nothing has moved for {_PATIENCE:.0f} s")
-
-    async def _begin_kill(self, worker: Worker) -> asyncio.Task[None]:
-        # A job in the hands of a killed arq worker is not run again for a long time: there shall be none.
-        await _until(self._no_jobs)
-        self._held = []
-        return asyncio.create_task(self._kill(worker))
-
-    async def _kill(self, worker: Worker) -> None:
-        """Kills a worker in the middle of its work and starts it anew."""
-        name, pending = await self._catch(worker)
-        worker.kill()
-        self.screen.say(f"worker {worker.number} is killed (SIGKILL) with {pending:,} messages in hand")
-        held, self._held = self._held or [], None
-        for delivery in held:
-            await self._send(delivery)
-        await asyncio.sleep(_DOWN)
-        worker.start()
-        await self._until_ready(worker)
-        self.screen.say(f"worker {worker.number} is started anew")
-        if pending:
-            await _until(lambda: self._is_gone(name))
-            self.screen.say("what the killed worker had in hand has been taken over")
-
-    async def _catch(self, worker: Worker) -> tuple[bytes, int]:
-        """Stops a worker at a moment when it has messages in hand; its consumer name and how many."""
-        end = time.monotonic() + 3
-        while True:
-            worker.signal(signal.SIGSTOP)
-            found = await self._consumer(worker)
-            if found and (found["pending"] or time.monotonic() > end):
-                return found["name"], found["pending"]
-            worker.signal(signal.SIGCONT)
-            await asyncio.sleep(0.003)
-
-    async def _until_ready(self, worker: Worker) -> None:
-        end = time.monotonic() + _START
-        while await self._consumer(worker) is None:
-            worker.check()
-            if time.monotonic() > end:
-                raise Ended(f"worker {worker.number} did not start within {_START:.0f} s")
-            await asyncio.sleep(0.02)
-        worker.state = "rating"
-
-    async def _consumer(self, worker: Worker) -> dict[str, Any] | None:
-        pid = str(worker.pid).encode()
-        for info in await self._consumers():
-            if info["name"].split(b":")[-2:-1] == [pid]:
-                return info
-        return None
-
-    async def _is_gone(self, name: bytes) -> bool:
-        return not any(info["name"] == name and info["pending"] for info in await self._consumers())
-
-    async def _no_jobs(self) -> bool:
-        return not await self.redis.zcard(QUEUE)
-
-    async def _consumers(self) -> list[dict[str, Any]]:
-        try:
-            return list(await self.redis.xinfo_consumers(self.keys.inbox, GROUP))
-        except ResponseError:  # no worker has made the group yet
-            return []
-
-
-async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
-    while True:
-        if await holds():
-            return
-        await asyncio.sleep(0.02)
 
 
 def _ms(stream_id: str) -> int:

@@ -128,10 +128,12 @@ class LiveScreen:
         bars = Table.grid(padding=(0, 1))
         settled = figures.sent * figures.settled // max(figures.messages, 1)
         for name, done in (("sent", figures.sent), ("rated", settled)):
-            bar = ProgressBar(figures.matches, done, width=36)
+            bar = ProgressBar(figures.matches, done, 36, complete_style="cyan", finished_style="green")
             note = f"{figures.speed:,.0f}/s, {figures.waiting:,} waiting" if name == "rated" else ""
             bars.add_row(name, bar, f"{done:,} of {figures.matches:,}", Text(note, "cyan"))
         updates = Table.grid(padding=(0, 2))
+        for width in (10, 23, 23):
+            updates.add_column(min_width=width, no_wrap=True)
         for event in self._rows:
             updates.add_row(*_cells(event))
         for _ in range(_ROWS - len(self._rows)):
@@ -147,11 +149,11 @@ _COLOURS = {"rating": "green", "killed": "bold red"}
 
 
 def _cells(event: RatingUpdated) -> list[Text]:
-    """A rating update in a row's cells."""
-    cells = [Text(event.match_id or event.tournament_id or "", "dim")]
-    cells += [_change(part) for part in sorted(event.players, key=lambda part: -part.change)]
+    """A rating update in a row's cells, the winner first."""
+    players = sorted(event.players, key=lambda part: -part.change)
+    cells = [Text(event.match_id or event.tournament_id or "", "dim"), *map(_change, players)]
     if event.cause is Cause.MATCH:
-        ks = " and ".join(dict.fromkeys(f"{part.k:g}" for part in event.players if part.k is not None))
+        ks = "/".join(dict.fromkeys(f"{part.k:g}" for part in players if part.k is not None))
         cells += [Text(f"cube {event.cube}"), Text(f"K {ks}", "" if ks == "32" else "magenta")]
     return cells
 

@@ -16,6 +16,8 @@ from arq.connections import RedisSettings
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from demo_check import Statement, statements
 from demo_play import Play
@@ -89,10 +91,9 @@ async def _play(
 
 
 def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[Letter]) -> None:
-    print()
-    print(
-        f"{_count(play.account.matches, 'match')} in {play.seconds:.1f} s; half of the published ones were "
-        f"in the ledger {play.usual_way:.0f} ms after they entered the inbox."
+    _text(
+        f"\n{_count(play.account.matches, 'match')} in {play.seconds:.1f} s; half of the published ones were "
+        f"in the ledger {play.usual_way:.0f} ms after they had entered the inbox."
     )
     _title("The leaderboard")
     _command("leaderboard")
@@ -108,12 +109,24 @@ def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[Letter]
     )
     _title("Does it add up?")
     for statement in holds:
-        print(("no   " if statement.faults else "yes  ") + statement.text)
+        _text(statement.text, *(("no", "bold red") if statement.faults else ("yes", "green")))
         for fault in statement.faults[:_FAULTS]:
-            print(f"       {fault}")
+            _text(fault, "-")
         if len(statement.faults) > _FAULTS:
-            print(f"       and {len(statement.faults) - _FAULTS:,} more")
+            _text(f"and {len(statement.faults) - _FAULTS:,} more", "-")
+    if not any(statement.faults for statement in holds):
+        _text("\nIt all adds up. README.md tells how to plug in a match server.")
     sys.stdout.flush()
+
+
+def _text(text: str, label: str = "", style: str = "") -> None:
+    """A paragraph, with a label before it; wrapped on a terminal only."""
+    if sys.stdout.isatty():
+        row = Table.grid(padding=(0, 2, 0, 0))
+        row.add_row(*([Text(label.ljust(3), style)] if label else []), Text(text))
+        Console().print(row)
+    else:
+        print(f"{label:5}{text}" if label else text)
 
 
 def _title(text: str) -> None:

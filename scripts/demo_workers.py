@@ -1,34 +1,44 @@
-"""The demo's worker processes: started, watched, killed, started anew and ended."""
+"""The demo's worker processes: started, found in Redis, killed in the middle of their work, and ended."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from contracts.names import GROUP
 from embedded import _DIE_WITH_PARENT
 
-__all__ = ["Ended", "Worker", "crew"]
+__all__ = ["Ended", "Group", "Worker", "crew", "until"]
 
-#: Seconds that workers may take to finish their batch and end.
-_STOP_SECONDS = 10.0
+#: Seconds that a worker may take to start, and to finish its batch and end.
+_START, _STOP = 20.0, 10.0
+#: Seconds in which a worker is to be found with messages in hand.
+_CATCH = 3.0
 
 
 class Ended(Exception):
-    """A worker ended by itself; the text says which and how."""
+    """A worker ended by itself or did not start; the text says which."""
 
 
 class Worker:
-    """One worker at a time, under a number; it ends with this process, however that ends (on Linux)."""
+    """The process of one worker; it ends with this one, however that ends (on Linux)."""
 
     def __init__(self, number: int, log: Path) -> None:
         self.number, self.log = number, log
-        self.state = "starting"
+        #: starting, rating or killed.
+        self.state = ""
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -36,7 +46,8 @@ class Worker:
         return self._process.pid if self._process else 0
 
     def start(self) -> None:
-        """Starts the command that an operator would start."""
+        """Runs the command that an operator runs."""
+        self.state = "starting"
         command = [str(Path(sys.executable).with_name("match-ratings")), "worker"]
         if sys.platform == "linux":
             command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
@@ -48,38 +59,35 @@ class Worker:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the demo
             )
-        self.state = "starting"
 
     def signal(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
 
-    def kill(self) -> None:
-        """Ends it at once, as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-        self.state = "killed"
-
     def check(self) -> None:
-        """Raises Ended when the worker is gone and nobody ended it."""
+        """Raises Ended when the process is gone and nobody here ended it."""
         if self._process is not None and (status := self._process.poll()) is not None:
             raise Ended(f"worker {self.number} ended by itself with status {status}")
 
     def wait(self, seconds: float) -> None:
-        if self._process is None:
-            return
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
+        """Waits for the end, and kills a process that takes longer."""
+        if self._process is not None:
+            try:
+                self._process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        """Ends the process at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process, self.state = None, "killed"
 
 
 @contextmanager
 def crew(count: int, logs: Path) -> Iterator[list[Worker]]:
-    """Workers 1 to `count`, started, and ended in good order, or at once if the demo breaks off."""
+    """Workers 1 to `count`; they are ended in good order, or at once when the demo breaks off."""
     workers = [Worker(number, logs / f"worker-{number}.log") for number in range(1, count + 1)]
     try:
         for worker in workers:
@@ -87,9 +95,71 @@ def crew(count: int, logs: Path) -> Iterator[list[Worker]]:
         yield workers
         for worker in workers:
             worker.signal(signal.SIGTERM)
-        end = time.monotonic() + _STOP_SECONDS
+        end = time.monotonic() + _STOP
         for worker in workers:
             worker.wait(max(end - time.monotonic(), 0.1))
     finally:
         for worker in workers:
             worker.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The workers as the consumer group of an inbox knows them."""
+
+    redis: Redis
+    inbox: str
+
+    async def until_there(self, worker: Worker) -> None:
+        """Waits until a worker asks for messages."""
+        end = time.monotonic() + _START
+        while await self._find(worker) is None:
+            worker.check()
+            if time.monotonic() > end:
+                raise Ended(f"worker {worker.number} did not start within {_START:.0f} s")
+            await asyncio.sleep(0.02)
+        worker.state = "rating"
+
+    async def kill(self, worker: Worker) -> tuple[str, int]:
+        """Lets a stopped worker go on and kills it when it has messages in hand.
+
+        Returns its consumer's name and how many they are.
+        """
+        end = time.monotonic() + _CATCH
+        while True:
+            worker.signal(signal.SIGCONT)
+            await asyncio.sleep(0.001)
+            worker.signal(signal.SIGSTOP)
+            found = await self._find(worker)
+            if found and (found["pending"] or time.monotonic() > end):
+                worker.kill()
+                return found["name"], found["pending"]
+
+    async def until_taken_over(self, name: str) -> None:
+        """Waits until a consumer holds nothing any more."""
+
+        async def nothing() -> bool:
+            return not any(one["name"] == name and one["pending"] for one in await self._consumers())
+
+        await until(nothing)
+
+    async def _find(self, worker: Worker) -> dict[str, Any] | None:
+        for consumer in await self._consumers():
+            if consumer["name"].split(":")[-2:-1] == [str(worker.pid)]:
+                return consumer
+        return None
+
+    async def _consumers(self) -> list[dict[str, Any]]:
+        try:
+            found = await self.redis.xinfo_consumers(self.inbox, GROUP)
+        except ResponseError:  # no worker has made the group yet
+            return []
+        return [{**consumer, "name": consumer["name"].decode()} for consumer in found]
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until something holds."""
+    while True:
+        if await holds():
+            return
+        await asyncio.sleep(0.02)

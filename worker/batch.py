@@ -34,6 +34,8 @@ __all__ = [
 DAY_MS = 86_400_000
 #: The window in which a player's ranked games are counted: 7 x 24 h.
 WINDOW_MS = 7 * DAY_MS
+#: How long it is kept that a match was taken back: for good, since it can be old when it is.
+_VOID_RECEIPT_MS = 100 * 366 * DAY_MS
 #: A receipt outlives the horizon by this much, so that no message can slip in between, in ms.
 _RECEIPT_SLACK_MS = 3_600_000
 
@@ -229,7 +231,7 @@ def _rated(
     if isinstance(message, MatchFinished):
         return _match(entry, message, players, snapshot, ladder, system, ttl)
     if isinstance(message, MatchVoided):
-        return _void(entry, message, players, snapshot, ladder, system, ttl)
+        return _void(entry, message, players, snapshot, ladder, system)
     return _prizes(entry, message, players, snapshot, ladder, system, ttl)
 
 
@@ -263,16 +265,17 @@ def _void(
     snapshot: Snapshot,
     ladder: str,
     system: RatingSystem,
-    ttl: int,
 ) -> Commit | None:
     key = snapshot.match_receipts[entry.id]
     receipt = snapshot.receipts.get(key, "")
     if receipt.startswith("* "):
         return None  # rated in this very batch: its event is there next time
-    if not receipt or receipt.startswith(("? ", "- ")) or key not in snapshot.events:
+    if receipt.startswith(("? ", "- ")) or key not in snapshot.events:
         why = "was not rated by the rules" if receipt.startswith("- ") else "is not known"
         raise InvalidGame(f"match_id: {quote(message.match_id)} {why}; there is nothing to take back")
     voided = RatingUpdated.model_validate_json(snapshot.events[key])
+    if voided.cause is not Cause.MATCH or voided.match_id != message.match_id:
+        raise InvalidGame(f"ledger_id: {quote(message.ledger_id)} is not allowed; it is another event's")
     by_name = {part.player: part for part in voided.players}
     if by_name.keys() != set(entry.players):
         played = quote([part.player for part in voided.players], 300)
@@ -283,14 +286,20 @@ def _void(
     for name, player in zip(entry.players, players, strict=True):
         before = player.state
         after = system.void(before, by_name[name])
-        parts.append(_part(name, player.sequence, before.rating, after.rating - before.rating, after.rating))
+        part = _part(name, player.sequence, before.rating, after.rating - before.rating, after.rating)
+        own = zip(system.fields, before.extra, after.extra, strict=True)
+        if figures := {f"{field}_after": value for field, old, value in own if value != old}:
+            part["figures"] = figures
+        parts.append(part)
         after = after._replace(games=max(before.games - 1, 0))
         changes.append(_carry(player, after, system, snapshot.now))
+        # The games that were counted when this batch was read are no longer those of its later matches.
+        player.line = player.line[: player.passed]
     head = {"cause": Cause.VOID, "match_id": message.match_id, "ladder": ladder, "why": message.why}
     rules, finished_at = voided.rules, voided.finished_at
     event = _event(head, system, rules, finished_at, snapshot.now, late=False, players=parts)
     game = (message.match_id, "")
-    return Commit("void", entry, ttl=ttl, events=[event], game=game, changes=changes)
+    return Commit("void", entry, ttl=_VOID_RECEIPT_MS, events=[event], game=game, changes=changes)
 
 
 def _match(

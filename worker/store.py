@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from importlib import resources
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import ResponseError
 
 from contracts import MatchVoided
 from contracts.names import GROUP, MAX_MESSAGE_BYTES
@@ -19,6 +18,7 @@ from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Replay, Snaps
 from worker.channel import ClientChannel, Line
 from worker.keys import Keys
 from worker.rating import RatingSystem, State
+from worker.scripts import Script
 
 __all__ = ["LEFT_BEHIND", "Claim", "Claimed", "Store", "settings_digest"]
 
@@ -47,18 +47,6 @@ class Claim(NamedTuple):
     found: list[Claimed]
 
 
-class _Script:
-    def __init__(self, name: str) -> None:
-        self.text = resources.files("worker").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
-        self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
-
-    async def __call__(self, line: Line, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        try:
-            return await line.call("EVALSHA", self.sha, len(keys), *keys, *args)
-        except NoScriptError:  # a new server, one that was restarted, or its scripts were flushed
-            return await line.call("EVAL", self.text, len(keys), *keys, *args)
-
-
 class Store:
     """One ladder's data. Every method raises redis.exceptions.RedisError when Redis does not answer."""
 
@@ -83,8 +71,8 @@ class Store:
         #: Stands for the settings: workers rate only while theirs are the ladder's.
         self.digest = settings_digest(system)
         self._fields = ["rating", "sequence", "games", "last_game", *system.fields]
-        self._claim, self._read, self._commit = _Script("claim"), _Script("read"), _Script("commit")
-        self._heal, self._leave = _Script("heal"), _Script("leave")
+        self._claim, self._read, self._commit = Script("claim"), Script("read"), Script("commit")
+        self._heal, self._leave = Script("heal"), Script("leave")
 
     async def create_group(self) -> None:
         """Creates the consumer group, and the inbox with it, where they do not exist yet."""
@@ -146,8 +134,8 @@ class Store:
                 receipts.append(entry.receipt)
             message = entry.message
             if isinstance(message, MatchVoided):
-                voided.append(self.keys.receipt(message.match_id))
-                void_of[entry.id] = voided[-1]
+                void_of[entry.id] = self.keys.receipt(message.match_id)
+                voided.append((void_of[entry.id], message.ledger_id or ""))
             elif message is not None:
                 # As texts: Lua would print numbers digit by digit, twice for each match.
                 opens, closes = str(message.finished_at - WINDOW_MS), f"({message.finished_at}"
@@ -186,10 +174,10 @@ class Store:
                 key: (text or b"").decode()
                 for key, text in chain(
                     zip(receipts, texts, strict=True),
-                    zip(voided, (receipt for receipt, _ in events), strict=True),
+                    zip(void_of.values(), (receipt for receipt, _ in events), strict=True),
                 )
             },
-            events={key: event for key, (_, event) in zip(voided, events, strict=True) if event},
+            events={key: event for (key, _), (_, event) in zip(voided, events, strict=True) if event},
             match_receipts=void_of,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -172,6 +173,23 @@ def test_a_match_without_receipt_is_found_in_the_ledger_and_one_without_event_is
     assert result.err.endswith(", but that event is no longer kept\n")
 
 
+@pytest.mark.parametrize("receipts", [True, False])
+def test_a_match_that_was_taken_back_is_explained_with_that(call: Any, site: Any, receipts: bool) -> None:
+    match = site.match("m-1")
+    void = {"type": "match-voided", "match_id": "m-1", "ladder": site.ladder, "players": ["ada", "bob"]}
+    site.rate(match, {**void, "why": "[red]cheat\u202e", "finished_at": match["finished_at"]})
+    if not receipts:
+        site.redis.delete(site.keys.receipt("m-1"), site.keys.void_ + "m-1")
+    result = call("explain", "m-1")
+    assert result.code == 0
+    assert "+16" in result.out and "the same figures." in result.out
+    assert re.search(
+        r"Taken back as event \S+ on .*: \[red\]cheat\\u202e\n  -16  ada\n  \+16  bob\n", result.out
+    )
+    found = call("explain", "m-1", "--json").json
+    assert (found["outcome"], found["event"]["cause"], found["voided"]["cause"]) == ("rated", "match", "void")
+
+
 def test_a_tournament_is_explained_too(call: Any, site: Any) -> None:
     prize = {"type": "tournament-finished", "tournament_id": "t-1", "ladder": site.ladder, "public": True}
     site.rate({**prize, "podium": ["ada", "bob"], "finished_at": site.match("")["finished_at"]})
@@ -184,6 +202,7 @@ def test_status_counts_what_waits_and_who_works(call: Any, site: Any) -> None:
     # Given: one message claimed by a worker, two waiting for it
     site.send(site.match("m-3"))
     site.redis.xreadgroup(GROUP, "worker-1", {site.keys.inbox: ">"})
+    site.redis.hset(site.keys.workers, "worker-1", "0.250 1700000000000")
     site.send(site.match("m-4"), site.match("m-5"))
     found = call("status", "--json", "--ladder", site.ladder).json
     ladder = found["ladders"][0]
@@ -193,9 +212,11 @@ def test_status_counts_what_waits_and_who_works(call: Any, site: Any) -> None:
     assert ladder["counts"] == {"dead:invalid": 1, "dead:malformed": 1, "duplicate": 1, "rated": 1}
     worker = ladder["workers"][0]
     assert (worker["name"], worker["pending"], worker["live"]) == ("worker-1", 1, True)
+    assert worker["busy"] == 0.25
     assert found["unread"] == []
     out = call("status").out
     assert "backlog          3, 1 of them claimed" in out and "dead letters     2 (" in out
+    assert re.search(r"worker-1 +1 +25% ", out)
 
 
 def test_status_names_what_nobody_reads(call: Any, site: Any, settings: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,14 @@ def test_each_message_goes_to_the_ladder_that_it_names(call: Any, site: Any) -> 
     assert "line 2: ladder: " in result.err and "send it to its own" in result.err
 
 
+def test_voids_are_sent_too(call: Any, site: Any) -> None:
+    void = {"type": "match-voided", "match_id": "m-1", "ladder": site.ladder, "players": ["ada", "bob"]}
+    void["finished_at"] = site.match("")["finished_at"]
+    assert call("submit", "-", stdin=lines({**void, "why": "cheat"})).code == 0
+    result = call("submit", "-", stdin=lines(void))
+    assert result.code == 2 and "line 1: why: it is required; nothing was sent" in result.err
+
+
 def test_nothing_to_send_is_no_error(call: Any, site: Any, file: Path) -> None:
     file.touch()
     assert call("submit", str(file)) == (0, "messages sent: 0\n", "")

@@ -1,20 +1,15 @@
-"""What the commands share: settings, the ladder, ids, the connection, and how a command ends."""
+"""What the commands share: settings, the ladder, ids and numbers, and how a command ends."""
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
-import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
     from worker.keys import Keys
     from worker.settings import Ladder, Settings
 
@@ -31,14 +26,9 @@ __all__ = [
     "LadderOption",
     "Site",
     "checked_id",
-    "connection",
     "load_site",
-    "run",
-    "unavailable",
     "whole_number",
 ]
-
-T = TypeVar("T")
 
 NOT_FOUND: Final = 1
 NOT_WRITTEN: Final = 1
@@ -138,80 +128,3 @@ def checked_id(name: str, value: str) -> str:
     except ValidationError:
         allowed = "1-128 characters without control characters are"
         raise Fault(f"{name}: {quote(value)} is not allowed; {allowed}", WRONG_INPUT) from None
-
-
-def connection(settings: Settings) -> Redis:
-    """A client for the configured server, which connects with its first command."""
-    from worker.connect import connect
-
-    try:
-        redis = connect(settings.redis_url)
-        redis.connection_pool.make_connection()  # refuses options that it does not know; sends nothing
-    except (TypeError, ValueError):
-        # What is wrong is not repeated: it may be a piece of a password.
-        form = "redis://[user:password@]host[:port][/database], with what is special in it %-encoded"
-        text = f"RATINGS_REDIS_URL: the value is not allowed: it cannot be read as {form}"
-        raise Fault(text, WRONG_INPUT) from None
-    return redis
-
-
-def run(settings: Settings, act: Callable[[Redis], Awaitable[T]]) -> T:
-    """Runs `act` with a connection to the configured server."""
-    from redis.exceptions import RedisError
-
-    from worker.queries import Unreadable
-
-    async def main() -> T:
-        async with connection(settings) as redis:
-            return await act(redis)
-
-    try:
-        return asyncio.run(main())
-    except RedisError as error:
-        raise unavailable(settings, error) from None
-    except Unreadable as error:
-        raise Fault(str(error), UNAVAILABLE) from None
-
-
-def unavailable(settings: Settings, error: Exception) -> Fault:
-    """What to tell the user when Redis did not do its part."""
-    from redis import exceptions
-
-    place = _address(settings.redis_url)
-    if isinstance(error, exceptions.ResponseError) or not isinstance(
-        error, exceptions.ConnectionError | exceptions.TimeoutError
-    ):
-        return Fault(f"Redis at {place} refuses: {_short(error)}", UNAVAILABLE)
-    if isinstance(error, exceptions.AuthenticationError | exceptions.AuthorizationError):
-        return Fault(f"Redis at {place} refuses the user or password of RATINGS_REDIS_URL", UNAVAILABLE)
-    return Fault(f"Redis at {place} is not reachable: {_reason(error)}", UNAVAILABLE)
-
-
-def _address(url: str) -> str:
-    """Where a Redis URL leads, without user, password and options."""
-    from redis.asyncio.connection import parse_url
-
-    parsed = parse_url(url)
-    if "path" in parsed:
-        return str(parsed["path"])
-    host = str(parsed.get("host", "localhost"))
-    return f"{f'[{host}]' if ':' in host else host}:{parsed.get('port', 6379)}"
-
-
-def _reason(error: BaseException) -> str:
-    """Why a connection failed, in a few words."""
-    cause = error.__cause__ or error.__context__
-    if isinstance(cause, socket.gaierror):
-        return "this host name is not known"
-    number = cause.errno if isinstance(cause, OSError) else None
-    if number is None:  # several addresses were tried
-        found = re.search(r"\[Errno (\d+)\]", str(cause or error))
-        number = int(found[1]) if found else None
-    if number is not None:
-        return os.strerror(number).lower()
-    return _short(error)
-
-
-def _short(error: BaseException) -> str:
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:200]

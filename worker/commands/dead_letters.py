@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.commands.common import WRONG_INPUT, Fault, JsonOption, LadderOption, load_site, run, whole_number
+from worker.commands.common import WRONG_INPUT, Fault, JsonOption, LadderOption, load_site, whole_number
 from worker.commands.output import Column, Sheet, fields, heading, moment, note, print_json
+from worker.commands.server import run
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -86,7 +87,7 @@ def list_letters(
         if not count:
             note("there are no dead letters" + (" with this reason" if wanted else ""))
 
-    run(site.settings, act)
+    run(site.settings.redis_url, act)
 
 
 def _reason(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.commands.common import NOT_FOUND, Fault, JsonOption, LadderOption, checked_id, load_site, run
+from worker.commands.common import NOT_FOUND, Fault, JsonOption, LadderOption, checked_id, load_site
 from worker.commands.output import (
     Column,
     Sheet,
@@ -20,6 +20,7 @@ from worker.commands.output import (
     print_json,
     signed,
 )
+from worker.commands.server import run
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -49,9 +50,9 @@ def explain(
         from worker import queries
 
         with busy("Looking through the streams"):
-            return await queries.trace(redis, keys, match_id, await queries.server_time(redis))
+            return await queries.trace(redis, keys, match_id, await queries.server_time(redis, keys.inbox))
 
-    trace = run(site.settings, act)
+    trace = run(site.settings.redis_url, act)
     steps: list[Step] = []
     differences: list[str] | None = None
     if trace.event is not None and trace.event.cause == "match":
@@ -60,6 +61,8 @@ def explain(
         print_json(_document(chosen.name, trace, steps, differences))
     elif trace.event is not None:
         _print_event(trace.event, match_id, steps, differences)
+        if trace.voided is not None:
+            _print_void(trace.voided)
     elif trace.outcome not in ("unknown", "trimmed"):
         heading(_without_event(trace, chosen.name))
     if trace.event is None and trace.outcome in ("unknown", "trimmed"):
@@ -106,6 +109,8 @@ def _document(ladder: str, trace: Trace, steps: list[Step], differences: list[st
         found["ledger_id"] = trace.ledger_id
     if trace.event is not None:
         found["event"] = trace.event.model_dump(mode="json", exclude_none=True)
+    if trace.voided is not None:
+        found["voided"] = trace.voided.model_dump(mode="json", exclude_none=True)
     if differences is not None:
         found |= {"steps": [asdict(step) for step in steps], "differences": differences}
     if trace.inbox_id is not None:
@@ -178,3 +183,9 @@ def _print_event(
             "Computed again from the event alone: " + ("it differs." if differences else "the same figures.")
         )
         fields([("", difference) for difference in differences], indent=0)
+
+
+def _print_void(event: RatingUpdated) -> None:
+    print()
+    heading(f"Taken back as event {event.id} on {moment(event.rated_at)}: {event.why or 'no reason is kept'}")
+    fields((signed(part.change), part.player) for part in event.players)

@@ -6,7 +6,8 @@ import asyncio
 import signal
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from worker.commands.common import UNAVAILABLE, Fault, load_site, run
+from worker.commands.common import UNAVAILABLE, Fault, load_site
+from worker.commands.server import run
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -26,7 +27,8 @@ def worker() -> None:
     # Until arq has its own handlers, and again when it is done with them.
     before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        run(site.settings, _check_server)
+        run(site.settings.redis_url, _check_server)
+        run(site.settings.queue_url, _check_queue)
         _rate()
     finally:
         for number, handler in before.items():
@@ -53,6 +55,10 @@ async def _check_server(redis: Redis) -> None:
         await dangers(redis)
     except UnfitServer as error:
         raise Fault(str(error), UNAVAILABLE) from None
+
+
+async def _check_queue(redis: Redis) -> None:
+    await redis.ping()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -14,7 +14,6 @@ from worker.commands.common import (
     LadderOption,
     checked_id,
     load_site,
-    run,
     whole_number,
 )
 from worker.commands.output import (
@@ -29,6 +28,7 @@ from worker.commands.output import (
     print_json,
     signed,
 )
+from worker.commands.server import run
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -87,7 +87,7 @@ def leaderboard(
         if nobody:
             note(f"nobody is on the leaderboard of {chosen.name} yet")
 
-    run(site.settings, act)
+    run(site.settings.redis_url, act)
 
 
 def player(
@@ -112,7 +112,7 @@ def player(
     async def act(redis: Redis) -> tuple[Standing, list[RatingUpdated]]:
         from worker import queries
 
-        now = await queries.server_time(redis)
+        now = await queries.server_time(redis, keys.inbox)
         standing = await queries.standing(redis, keys, chosen.system, player_id, now)
         if standing is None:
             raise Fault(f"player {player_id} is not known on ladder {chosen.name}", NOT_FOUND)
@@ -120,7 +120,7 @@ def player(
             changes = await queries.changes(redis, keys, player_id, standing.sequence, count)
         return standing, changes
 
-    standing, changes = run(site.settings, act)
+    standing, changes = run(site.settings.redis_url, act)
     if json:
         events = [{"id": event.id, **event.model_dump(mode="json", exclude_none=True)} for event in changes]
         print_json(

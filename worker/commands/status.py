@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from worker.commands.common import JsonOption, LadderOption, load_site, run
+from worker.commands.common import JsonOption, LadderOption, load_site
 from worker.commands.output import Column, Sheet, busy, duration, fields, heading, print_json
+from worker.commands.server import run
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -25,20 +26,20 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
     chosen = [site.ladder(ladder)] if ladder is not None else list(site.ladders.values())
     idle = int(site.settings.idle_seconds * 1000)
 
-    async def act(redis: Redis) -> tuple[list[LadderStatus], list[Unread], int]:
-        from contracts import QUEUE
+    async def look(redis: Redis) -> tuple[list[LadderStatus], list[Unread]]:
         from worker import queries
 
-        with busy("Counting"):
-            now = await queries.server_time(redis)
-            found = [
-                await queries.ladder_status(redis, item.name, item.system.name, now=now, idle=idle)
-                for item in chosen
-            ]
-            unread = await queries.unread_streams(redis, site.ladders, idle=idle)
-            return found, unread, await redis.zcard(QUEUE)
+        found = [await queries.ladder_status(redis, item.name, item.system.name, idle) for item in chosen]
+        return found, await queries.unread_streams(redis, site.ladders, idle)
 
-    found, unread, jobs = run(site.settings, act)
+    async def count_jobs(redis: Redis) -> int:
+        from contracts import QUEUE
+
+        return int(await redis.zcard(QUEUE))
+
+    with busy("Counting"):
+        found, unread = run(site.settings.redis_url, look)
+        jobs = run(site.settings.queue_url, count_jobs)
     if ladder is not None:
         unread = [item for item in unread if item.ladder == ladder]
     if json:
@@ -74,11 +75,16 @@ def _print_ladder(item: LadderStatus) -> None:
         ]
     )
     if item.workers:
-        sheet = Sheet(
-            Column("  worker"), Column("pending", right=True), Column("silent for", right=True), Column("")
-        )
+        titles = ("pending", "busy", "silent for")
+        sheet = Sheet(Column("  worker"), *(Column(title, right=True) for title in titles), Column(""))
         sheet.add(
-            (f"  {worker.name}", str(worker.pending), duration(worker.idle_ms), "" if worker.live else "gone")
+            (
+                f"  {worker.name}",
+                str(worker.pending),
+                "-" if worker.busy is None else f"{worker.busy:.0%}",
+                duration(worker.idle_ms),
+                "" if worker.live else "gone",
+            )
             for worker in item.workers
         )
 

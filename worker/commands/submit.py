@@ -22,12 +22,11 @@ from worker.commands.common import (
     JsonOption,
     LadderOption,
     Site,
-    connection,
     load_site,
-    unavailable,
 )
 from worker.commands.lines import LONGEST, Batch, Line, batches
 from worker.commands.output import note, print_json, progress
+from worker.commands.server import connection, refusals, unavailable
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -36,6 +35,8 @@ __all__ = ["submit"]
 
 #: Wrong lines that are reported one by one when nothing is sent because of them.
 _REPORTED = 20
+
+_KINDS = {"tournament-finished": "tournament", "match-voided": "void"}
 
 #: Told how many bytes have been read.
 Advance = Callable[[int], None]
@@ -54,7 +55,7 @@ def submit(
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send matches and tournaments, one JSON object on each line, to their ladders.
+    """Send finished matches, tournaments and voids, one JSON object on each line, to their ladders.
 
     A file is checked whole before anything is sent: if a line is wrong, nothing is. What comes by
     standard input or a pipe is sent as it comes, up to the first wrong line. Each message goes to the
@@ -116,6 +117,7 @@ class _Gate:
 
         self._validation = validation
         self._ladders = site.ladders
+        self.some_ladder = next(iter(site.ladders))
         self._horizon = site.settings.horizon_ms
         self._only = only
         self._as_is = as_is
@@ -139,7 +141,7 @@ class _Gate:
         found = self._validation.read_message(
             line.raw,
             ladder=ladder,
-            kind="tournament" if data.get("type") == "tournament-finished" else "match",
+            kind=_KINDS.get(str(data.get("type")), "match"),
             now=_clock() + self.ahead,
             horizon=self._horizon,
         )
@@ -158,27 +160,27 @@ class _Sender:
         self.sent: Counter[str] = Counter()
         #: Wrong lines that were left out.
         self.skipped = 0
-        self._settings = site.settings
-        self._redis: Redis = connection(site.settings)
+        self._url = site.settings.redis_url
+        self._redis: Redis = connection(self._url)
         self._runner = runner
         self._gate = gate
 
     def run(self, source: BufferedReader, size: int | None, *, whole: bool, skip_bad: bool) -> None:
         """Checks (if `whole`, everything beforehand) and sends. Raises Fault."""
-        from redis.exceptions import RedisError
-
+        from contracts import inbox
         from worker.queries import server_time
 
         try:
-            self._gate.ahead = self._runner.run(server_time(self._redis)) - _clock()
+            now = self._runner.run(server_time(self._redis, inbox(self._gate.some_ladder)))
+            self._gate.ahead = now - _clock()
             if whole:
                 with progress("Checking", size) as advance:
                     self._check_all(source, advance)
                 source.seek(0)
             with progress("Sending", size) as advance:
                 self._send_all(source, advance, skip_bad=skip_bad)
-        except RedisError as error:
-            fault = unavailable(self._settings, error)
+        except refusals() as error:
+            fault = unavailable(self._url, error)
             raise Fault(f"{fault}; {self.confirmed()}", fault.code) from None
 
     def _check_all(self, source: BufferedReader, advance: Advance) -> None:

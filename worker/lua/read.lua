@@ -5,7 +5,7 @@
 -- KEYS[3]  prefix of the lines (lists)
 -- ARGV[1]  JSON: {"fields": the hash fields to read, "players": [[player, ids of the line wanted, or 0],
 --          ...], "windows": [[player, from ms, "(" before ms], ...], "receipts": [key, ...],
---          "events": [receipt key, ...]}
+--          "events": [[receipt key, ledger id or ""], ...]}
 -- KEYS[4]  outbox (stream)
 --
 -- Returns {server time in ms, players, windows, receipts, events}:
@@ -13,7 +13,8 @@
 --             player holds something that is no rating data
 --   windows   for each the number of games with from <= finished_at < before, or a text '!...'
 --   receipts  for each the receipt or false
---   events    for each the text of the receipt and the ledger's event, either false where there is none
+--   events    for each the text of the receipt and the ledger's event, either false where there is none;
+--             the event is the one that the receipt names, or without a receipt the one with the ledger id
 --
 -- Writes nothing.
 
@@ -39,13 +40,10 @@ for i, key in ipairs(wanted.receipts) do
 end
 
 local events = {}
-for i, key in ipairs(wanted.events) do
-  local receipt = redis.pcall('GET', key)
-  local entry
-  if type(receipt) == 'string' then
-    local ledger_id = string.match(receipt, '^(%d+%-%d+) ')
-    entry = ledger_id and redis.call('XRANGE', KEYS[4], ledger_id, ledger_id)[1]
-  end
+for i, item in ipairs(wanted.events) do
+  local receipt, ledger_id, entry = redis.pcall('GET', item[1]), item[2], nil
+  if type(receipt) == 'string' then ledger_id = string.match(receipt, '^(%d+%-%d+) ') end
+  if ledger_id and ledger_id ~= '' then entry = redis.call('XRANGE', KEYS[4], ledger_id, ledger_id)[1] end
   events[i] = {type(receipt) == 'string' and receipt or false, entry and entry[2][2] or false}
 end
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from contracts import RatingUpdated
+from contracts import Cause, RatingUpdated
 from contracts.names import FIELD, GROUP
 from worker.keys import Keys
 from worker.queries.letters import Letter, letters
@@ -47,8 +47,9 @@ class Trace:
     outcome: Outcome
     #: rated, trimmed: its place in the ledger.
     ledger_id: str | None = None
-    #: rated: its event.
+    #: rated: its event, and the one that took it back.
     event: RatingUpdated | None = None
+    voided: RatingUpdated | None = None
     #: waiting: its id in the inbox, how long it has been there in ms, and the worker that claimed it.
     inbox_id: str | None = None
     waiting_ms: int | None = None
@@ -116,17 +117,29 @@ async def trace(redis: Redis, keys: Keys, effect_id: str, now: int) -> Trace:
             continue  # it was deleted by hand
         event = await event_at(redis, keys, first)
         outcome = Outcome.TRIMMED if event is None else Outcome.RATED
-        return Trace(effect_id, outcome, ledger_id=first, event=event)
+        voided = await _void(redis, keys, effect_id)
+        return Trace(effect_id, outcome, ledger_id=first, event=event, voided=voided)
     async for entry_id, fields in entries(redis, keys.inbox):
         if _names(fields.get(_FIELD, b""), effect_id):
             return await _waiting(redis, keys, effect_id, entry_id, now)
     async for letter in letters(redis, keys):
         if _names(letter.message, effect_id):
             return Trace(effect_id, Outcome.DEAD, letter=letter)
+    voided = None
     async for event in _mentions(redis, keys, effect_id):
-        if effect_id in (event.match_id, event.tournament_id):
-            return Trace(effect_id, Outcome.RATED, ledger_id=event.id, event=event)
+        if effect_id not in (event.match_id, event.tournament_id):
+            continue
+        if event.cause is not Cause.VOID:
+            return Trace(effect_id, Outcome.RATED, ledger_id=event.id, event=event, voided=voided)
+        voided = event
     return Trace(effect_id, Outcome.UNKNOWN)
+
+
+async def _void(redis: Redis, keys: Keys, match_id: str) -> RatingUpdated | None:
+    """The event that took a match back, as far as its receipt tells."""
+    receipt = await redis.get(keys.void_ + match_id)
+    place = receipt.partition(b" ")[0].decode("utf-8", "replace") if receipt else ""
+    return await event_at(redis, keys, place) if _is_place(place) else None
 
 
 async def _waiting(redis: Redis, keys: Keys, effect_id: str, entry_id: str, now: int) -> Trace:
@@ -150,7 +163,7 @@ async def _recent_events(redis: Redis, keys: Keys, player: str, count: int) -> d
     places = [receipt.partition(b" ")[0].decode() for receipt in receipts if receipt]
     async with redis.pipeline(transaction=False) as pipe:
         for place in places:
-            if "-" in place[1:]:
+            if _is_place(place):
                 pipe.xrange(keys.outbox, place, place)
         replies = await pipe.execute()
     events = [_event((reply[0][0].decode(), reply[0][1])) for reply in replies if reply]
@@ -183,10 +196,17 @@ def _sequence(event: RatingUpdated, player: str) -> int:
     return next((part.sequence for part in event.players if part.player == player), 0)
 
 
+def _is_place(text: str) -> bool:
+    """Whether a receipt's first word is a place in the ledger: not ``-`` (aside) or ``?`` (waiting)."""
+    return "-" in text[1:]
+
+
 def _names(raw: bytes, effect_id: str) -> bool:
-    """Whether a producer's message is about this match or tournament."""
+    """Whether a producer's message says that this match or tournament has finished."""
     try:
         message = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(message, dict) and effect_id in (message.get("match_id"), message.get("tournament_id"))
+    if not isinstance(message, dict) or message.get("type") == "match-voided":
+        return False
+    return effect_id in (message.get("match_id"), message.get("tournament_id"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 from contracts.names import GROUP, inbox, scope
 from worker.keys import Keys
 from worker.queries.letters import letters
-from worker.queries.streams import age, whole
+from worker.queries.streams import age, server_time, whole
 from worker.store import LEFT_BEHIND
 
 __all__ = ["Consumer", "LadderStatus", "Unread", "ladder_status", "unread_streams"]
@@ -37,6 +37,8 @@ class Consumer:
     idle_ms: int
     #: Whether it asked lately enough to count as running.
     live: bool
+    #: The share of its time in which it worked lately, 0-1; None when it does not say.
+    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +78,10 @@ class Unread:
     configured: bool
 
 
-async def ladder_status(redis: Redis, ladder: str, system: str, *, now: int, idle: int) -> LadderStatus:
-    """The state of one ladder at `now`; a consumer silent for `idle` does not count as running. In ms."""
+async def ladder_status(redis: Redis, ladder: str, system: str, idle: int) -> LadderStatus:
+    """The state of one ladder; a consumer silent for `idle` ms does not count as running."""
     keys = Keys(ladder)
+    now = await server_time(redis, keys.inbox)
     async with redis.pipeline(transaction=False) as pipe:
         pipe.xlen(keys.inbox)
         pipe.xrange(keys.inbox, count=1)
@@ -86,8 +89,9 @@ async def ladder_status(redis: Redis, ladder: str, system: str, *, now: int, idl
         pipe.xlen(keys.outbox)
         pipe.xlen(keys.dead_letters)
         pipe.hgetall(keys.counts)
-        backlog, oldest, players, events, dead, counts = await pipe.execute()
-    consumers = await _consumers(redis, keys.inbox, idle) or ()
+        pipe.hgetall(keys.workers)
+        backlog, oldest, players, events, dead, counts, shares = await pipe.execute()
+    consumers = await _consumers(redis, keys.inbox, idle, shares) or ()
     by_reason: Counter[str] = Counter()
     if dead:
         async for letter in letters(redis, keys, page=1000):
@@ -111,7 +115,7 @@ async def ladder_status(redis: Redis, ladder: str, system: str, *, now: int, idl
     )
 
 
-async def unread_streams(redis: Redis, configured: Collection[str], *, idle: int) -> list[Unread]:
+async def unread_streams(redis: Redis, configured: Collection[str], idle: int) -> list[Unread]:
     """Ladders of the configuration without a worker, and other ladders whose messages nobody reads."""
     found = set(configured)
     async for key in redis.scan_iter(match=f"{_BEFORE}*{_BEHIND}", count=5000, _type="stream"):
@@ -134,8 +138,10 @@ async def unread_streams(redis: Redis, configured: Collection[str], *, idle: int
     return unread
 
 
-async def _consumers(redis: Redis, stream: str, idle: int) -> list[Consumer] | None:
-    """The group's consumers; None when there is no group."""
+async def _consumers(
+    redis: Redis, stream: str, idle: int, shares: Mapping[bytes, bytes] | None = None
+) -> list[Consumer] | None:
+    """The group's consumers, with their busy shares as they left them; None when there is no group."""
     try:
         infos: list[dict[str, Any]] = await redis.xinfo_consumers(stream, GROUP)
     except ResponseError as error:
@@ -146,5 +152,13 @@ async def _consumers(redis: Redis, stream: str, idle: int) -> list[Consumer] | N
     for info in infos:
         name = info["name"].decode("utf-8", "backslashreplace")
         live = info["idle"] < idle and name != LEFT_BEHIND
-        consumers.append(Consumer(name, info["pending"], info["idle"], live))
+        share = _share((shares or {}).get(info["name"], b"")) if live else None
+        consumers.append(Consumer(name, info["pending"], info["idle"], live, share))
     return sorted(consumers, key=lambda consumer: consumer.name)
+
+
+def _share(text: bytes) -> float | None:
+    try:
+        return float(text.split()[0])
+    except (IndexError, ValueError):
+        return None

@@ -121,7 +121,7 @@ async def _places(
 
 async def standing(redis: Redis, keys: Keys, system: RatingSystem, player: str, now: int) -> Standing | None:
     """How a player stands at `now` (ms); None for a player who is not known. Raises Unreadable."""
-    async with redis.pipeline(transaction=True) as pipe:
+    async with redis.pipeline(transaction=False) as pipe:
         pipe.hmget(keys.player(player), ["rating", "sequence", "games", "last_game", *system.fields])
         pipe.zcount(keys.games(player), now - WINDOW_MS, f"({now}")
         pipe.zscore(keys.leaderboard, player)

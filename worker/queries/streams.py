@@ -19,9 +19,10 @@ class Unreadable(Exception):
     """Redis holds something under a ladder's key that no worker wrote; the text is one sentence."""
 
 
-async def server_time(redis: Redis) -> int:
-    """The server's clock in ms; stream ids and ages are counted by it."""
-    seconds, micro = await redis.time()
+async def server_time(redis: Redis, key: str) -> int:
+    """The clock in ms of the server that holds a key; stream ids and ages are counted by it."""
+    # By a script, which a cluster routes by its key as it does not route TIME.
+    seconds, micro = await redis.execute_command("EVAL", "return redis.call('TIME')", 1, key)
     return int(seconds) * 1000 + int(micro) // 1000
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from contracts import RatingUpdated
+from contracts import PlayerUpdate, RatingUpdated
 from worker.rating.backgammon import expected
 from worker.rating.base import Game, InvalidGame, Outcome, RatingSystem, Side, State, Step
 
@@ -77,6 +77,11 @@ class Fibs(RatingSystem):
         change = 4.0 * k * math.sqrt(length) * (score - chance)
         figures = {"experience_before": before, "experience_after": after}
         return Side(change, state.rating + change, chance, k, (after,), figures)
+
+    def void(self, state: State, part: PlayerUpdate) -> State:
+        """The state after taking back a match: without its change and its points of experience."""
+        played = part.figures["experience_after"] - part.figures["experience_before"]
+        return super().void(state, part)._replace(extra=(max(state.extra[0] - played, 0.0),))
 
     def steps(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures: the match's length, then each player's change."""
