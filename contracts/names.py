@@ -16,6 +16,7 @@ __all__ = [
     "LADDER_PATTERN",
     "MAX_MESSAGE_BYTES",
     "QUEUE",
+    "SHADOW_GROUP",
     "dead_letters",
     "inbox",
     "leaderboard",
@@ -27,6 +28,8 @@ __all__ = [
 FIELD: Final = "message"
 #: The consumer group of the rating workers on every inbox.
 GROUP: Final = "raters"
+#: The consumer group of workers that rate beside another rater, without being authoritative.
+SHADOW_GROUP: Final = "shadow-raters"
 #: The arq queue that a match server may use instead of the stream.
 QUEUE: Final = "ratings:jobs"
 #: The arq job that takes one finished match.
@@ -39,8 +42,8 @@ LADDER_PATTERN: Final = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _LADDER = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def scope(ladder: str) -> str:
-    """What all keys of a ladder begin with, without the colon that follows.
+def scope(ladder: str, *, shadow: bool = False) -> str:
+    """What all keys of a ladder, or of its shadow, begin with, without the colon that follows.
 
     Raises ValueError when the name is not a slug of at most 64 characters.
     """
@@ -49,24 +52,24 @@ def scope(ladder: str) -> str:
             f"ladder: {ladder[:80]!r} is not allowed; use 1-64 lower-case letters, digits and single hyphens"
         )
         raise ValueError(msg)
-    return f"ratings:{{{ladder}}}"
+    return f"ratings:{{{ladder}}}:shadow" if shadow else f"ratings:{{{ladder}}}"
 
 
 def inbox(ladder: str) -> str:
-    """The stream that match servers write finished matches to."""
+    """The stream that match servers write finished matches to; a shadow reads it too."""
     return f"{scope(ladder)}:match-finished"
 
 
-def outbox(ladder: str) -> str:
-    """The stream of rating changes, which is also the ladder's ledger."""
-    return f"{scope(ladder)}:rating-updated"
+def outbox(ladder: str, *, shadow: bool = False) -> str:
+    """The stream of rating changes, which is also the ladder's ledger; or that of its shadow."""
+    return f"{scope(ladder, shadow=shadow)}:rating-updated"
 
 
-def dead_letters(ladder: str) -> str:
+def dead_letters(ladder: str, *, shadow: bool = False) -> str:
     """The stream of messages that could not be rated."""
-    return f"{scope(ladder)}:dead-letters"
+    return f"{scope(ladder, shadow=shadow)}:dead-letters"
 
 
-def leaderboard(ladder: str) -> str:
+def leaderboard(ladder: str, *, shadow: bool = False) -> str:
     """The sorted set of player -> rating."""
-    return f"{scope(ladder)}:leaderboard"
+    return f"{scope(ladder, shadow=shadow)}:leaderboard"

@@ -143,8 +143,8 @@ async def statements(redis: Redis, keys: Keys, account: Account, ledger: Ledger)
     claimed = (await redis.xpending(keys.inbox, GROUP))["pending"]
     return [
         Statement(
-            f"each of the {outcomes['rated']:,} ranked matches was rated exactly once, "
-            f"and each public tournament ({outcomes['prize']:,}) paid its prizes once",
+            f"every ranked match ({outcomes['rated']:,}) was rated exactly once, "
+            f"and every public tournament ({outcomes['prize']:,}) paid its prizes once",
             (
                 *(f"{name} was not rated" for name in missing),
                 *(f"{name} was rated twice" for name in twice),
@@ -152,20 +152,20 @@ async def statements(redis: Redis, keys: Keys, account: Account, ledger: Ledger)
             ),
         ),
         Statement(
-            f"the {outcomes['aside']:,} boosted games, tournament games and private tournaments changed "
-            f"nothing, nor did {outcomes['duplicate']:,} matches sent again",
+            f"no boosted game, tournament game or private tournament ({outcomes['aside']:,}) changed a rating, "
+            f"nor did a match that was sent again ({outcomes['duplicate']:,})",
             tuple(await _miscounted(redis, keys, outcomes)),
         ),
         Statement(
-            f"all {account.dead_letters:,} wrong messages are dead letters with their reason and their bytes",
+            f"every wrong message ({account.dead_letters:,}) is a dead letter with its reason and its bytes",
             tuple(await _dead(redis, keys, account)),
         ),
         Statement(
-            f"the {ledger.events:,} events computed again from their own figures give the same changes",
+            f"every event ({ledger.events:,}) computed again from its own figures gives the same changes",
             tuple(ledger.wrong_figures),
         ),
         Statement(
-            f"the ledger replayed gives the stored ratings of all {len(ledger.ratings):,} players",
+            f"the ledger replayed gives the stored rating of every player ({len(ledger.ratings):,})",
             (*ledger.gaps, *await _unlike(redis, keys, ledger)),
         ),
         Statement(

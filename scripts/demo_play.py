@@ -35,7 +35,7 @@ _TICK, _SPEED_OVER = 0.1, 1.0
 _PATIENCE = 30.0
 #: Seconds before a killed worker is started anew.
 _DOWN = 1.0
-#: Messages whose way is timed.
+#: Matches whose way is timed, at most.
 _TIMED = 100_000
 
 
@@ -53,10 +53,11 @@ class Play:
     #: What was sent, and what the rating updates said.
     account: Account = field(default_factory=Account)
     ledger: Ledger = field(default_factory=lambda: Ledger(Backgammon()))
-    #: How long it took in all, in seconds, and from the inbox to the ledger, in ms.
+    #: How long it took in all, in seconds, and for matches before the rush from inbox to ledger, in ms.
     seconds: float = 0.0
     ways: list[int] = field(default_factory=list)
     _begun: float = 0.0
+    _timed: int = 1
     _settled: int = 0
     #: When published matches entered the inbox, in ms.
     _entered: dict[str, int] = field(default_factory=dict)
@@ -89,12 +90,13 @@ class Play:
 
     @property
     def usual_way(self) -> float:
-        """The ms in which half of the published matches came from the inbox to the ledger."""
+        """The ms in which half of the matches before the rush came from the inbox to the ledger."""
         return statistics.median(self.ways) if self.ways else 0.0
 
     async def _send_all(self, group: Group) -> None:
         first = int(self.matches * _BURST)
         last = first + min(int(self.matches * _BURST_SHARE), _LARGEST_BURST)
+        self._timed = min(max(first, 1), _TIMED)
         pause = min(1 / _PER_SECOND, _LONGEST / self.matches)
         kill: asyncio.Task[None] | None = None
         for delivery in deliveries(self.matches, self.seed, int(time.time() * 1000)):
@@ -130,7 +132,7 @@ class Play:
             await self.arq.enqueue_job(JOB, message.model_dump(), _queue_name=QUEUE)
         else:
             entry_id = await publish(self.redis, message)
-            if isinstance(message, MatchFinished) and len(self._entered) < _TIMED:
+            if isinstance(message, MatchFinished) and delivery.number <= self._timed:
                 self._entered[message.match_id] = _ms(entry_id)
         self.account.add(delivery)
 

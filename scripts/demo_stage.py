@@ -67,8 +67,8 @@ def _perform(directory: Path, matches: int, workers: int, seed: int) -> bool:
             del os.environ[name]
         os.environ.update(_SETTINGS, RATINGS_REDIS_URL=server.url)
         heading(
-            f"match-ratings demo: {_count(matches, 'match')}, {_count(workers, 'worker process')}, "
-            f"{server.binary.name} on port {server.port}, seed {seed}"
+            f"match-ratings demo: {_count(matches, 'match')}, {_count(workers, 'worker')}, seed {seed}, "
+            f"{server.binary.name} on port {server.port}"
         )
         print(flush=True)
         with (
@@ -92,13 +92,14 @@ async def _play(
 
 def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[Letter]) -> None:
     _text(
-        f"\n{_count(play.account.matches, 'match')} in {play.seconds:.1f} s; half of the published ones were "
-        f"in the ledger {play.usual_way:.0f} ms after they had entered the inbox."
+        f"\n{_count(play.account.matches, 'match')} in {play.seconds:.1f} s. Before the rush, half of them were "
+        f"rated and published within {play.usual_way:.0f} ms of entering the inbox."
     )
     _title("The leaderboard")
     _command("leaderboard")
     _title("One match, figure by figure")
-    _command("explain", play.ledger.example[1])
+    if play.ledger.events:
+        _command("explain", play.ledger.example[1])
     _title("What could not be rated")
     sheet = Sheet(Column("reason", style="bold"), Column("count", right=True), Column("for example"))
     reasons = sorted({letter.reason for letter in dead})

@@ -1,7 +1,7 @@
 """The Lua scripts through store and engine: claim, lines, reservations, commit, dead letters, heal, leave.
 
 Each test runs on a fake server and on a real one. Its tools are small: `send` puts raw messages into the
-inbox, `Crew` makes engines that share a ladder as workers do, and `dump` is everything the ladder has in Redis.
+inbox, `Crew` makes engines that share a ladder as workers do, and `dump` is all that the ladder has in Redis.
 """
 
 from __future__ import annotations
@@ -424,6 +424,7 @@ async def test_a_conflict_is_none_before_the_first_has_had_its_effect(crew: Crew
     await crew.redis.set(crew.keys.player("bob"), "no hash")
     await engine.store.commit(commits, crew.now)
     # When all is worked through
+    engine.forget()
     await engine.claim_own()
     await finish(engine)
     # Then the first has failed, and the second was rated as if it were alone
@@ -496,7 +497,7 @@ async def test_a_worker_that_lost_its_claim_is_turned_away(crew: Crew) -> None:
 
 
 async def test_a_worker_that_lost_its_claim_lets_go_of_what_it_held(crew: Crew) -> None:
-    # Given a worker that was asleep while others settled what it had claimed, some of it not alone on its line
+    # Given a worker that was asleep while others settled what it had claimed, not alone on its lines
     await crew.send(*[match(f"m-{n}") for n in range(6)])
     sleeper = crew.engine("sleeper", waiting=6, idle=3_600_000)
     await sleeper.claim_new()
@@ -648,10 +649,12 @@ async def test_a_commit_that_meets_a_wrong_type_does_nothing_by_half(
 
 
 @pytest.mark.parametrize("what", ["player", "games", "line", "receipt"])
-async def test_a_players_key_of_the_wrong_type_costs_only_that_players_matches(crew: Crew, what: str) -> None:
+async def test_a_players_key_of_the_wrong_type_costs_only_that_players_matches(
+    redis: Redis, ladder: str, what: str
+) -> None:
     # Given a key of one player, or one match, that somebody has used for something else
+    crew = Crew(redis, ladder)  # not the fake server: an error that a script catches there is no error
     bad = {"player": "bob", "games": "bob", "line": "bob", "receipt": "m-1"}[what]
-    await crew.redis.rpush(crew.keys.leaderboard + "-x", "y")
     key = getattr(crew.keys, what)(bad)
     await (crew.redis.set(key, "x") if what != "receipt" else crew.redis.lpush(key, "x"))
     messages = [
@@ -699,23 +702,26 @@ async def test_a_state_that_is_no_number_costs_only_that_players_matches(
 
 # Dead letters
 
-BYTES = [
+TEXTS = [
     b"",
-    b"\x00\xff\xfe\r\n not JSON",
-    b'{"match_id":"m","players":["\xff","bob"],"winner":"bob","finished_at":1}',
-    b'{"match_id":"\xc3(","players":["ada","bob"],"winner":"bob","finished_at":1}',
-    b'{"type":"tournament-finished","tournament_id":"\xf0\x9f","podium":["\xed\xa0\x80"],"public":true}',
     json.dumps(match("m", ("\ud800", "bob"))).encode(),
     raw(match("m\x00", ("a\x00", "b\n"))),
     b"x" * 1_000_000,
     b'{"match_id":"' + b"x" * 100_000 + b'"}',
     b"[" * 15_000,
+]
+#: The fake server cannot hand these to a script.
+BYTES = [
+    b"\x00\xff\xfe\r\n not JSON",
     bytes(range(256)),
+    b'{"match_id":"m","players":["\xff","bob"],"winner":"bob","finished_at":1}',
+    b'{"match_id":"\xc3(","players":["ada","bob"],"winner":"bob","finished_at":1}',
+    b'{"type":"tournament-finished","tournament_id":"\xf0\x9f","podium":["\xed\xa0\x80"],"public":true}',
+    b'{"type":"match-voided","match_id":"\xff","players":["ada","\xfe"],"finished_at":1}',
 ]
 
 
-@pytest.mark.parametrize("message", BYTES, ids=range(len(BYTES)))
-async def test_a_dead_letter_keeps_the_bytes_exactly_and_blocks_nobody(crew: Crew, message: bytes) -> None:
+async def keeps_exactly_and_blocks_nobody(crew: Crew, message: bytes) -> None:
     # Given bad bytes between good messages
     ids = await crew.send(match("m-1"), message, match("m-2", ("bob", "ada")))
     engine = crew.engine("one")
@@ -725,23 +731,31 @@ async def test_a_dead_letter_keeps_the_bytes_exactly_and_blocks_nobody(crew: Cre
     # Then the good ones are rated and the bad one is kept with what a person needs
     [letter] = await crew.dead()
     assert letter.message == message
-    assert (letter.reason.value, letter.source_id, letter.attempts) == (
-        "malformed" if letter.reason.value == "malformed" else "invalid",
-        ids[1],
-        1,
-    )
+    assert letter.reason.value in ("malformed", "invalid")
+    assert (letter.source_id, letter.attempts) == (ids[1], 1)
     assert letter.first_seen == int(ids[1].split("-")[0]) and letter.first_seen <= letter.dead_at
     assert letter.detail and letter.detail.isprintable()
     assert [event.match_id for event in await crew.events()] == ["m-1", "m-2"]
     assert await crew.finished()
 
 
-@pytest.mark.parametrize("message", BYTES[2:6], ids=range(4))
-async def test_no_bytes_end_the_loop(crew: Crew, message: bytes) -> None:
-    await crew.send(message, match("m-1"))
+@pytest.mark.parametrize("message", TEXTS, ids=range(len(TEXTS)))
+async def test_a_dead_letter_keeps_the_message_exactly_and_blocks_nobody(crew: Crew, message: bytes) -> None:
+    await keeps_exactly_and_blocks_nobody(crew, message)
+
+
+@pytest.mark.parametrize("message", BYTES, ids=range(len(BYTES)))
+async def test_a_dead_letter_keeps_bytes_that_are_no_text(redis: Redis, ladder: str, message: bytes) -> None:
+    await keeps_exactly_and_blocks_nobody(Crew(redis, ladder), message)
+
+
+async def test_no_bytes_end_the_loop(redis: Redis, ladder: str) -> None:
+    crew = Crew(redis, ladder)
+    await crew.send(*TEXTS, *BYTES, match("m-1"))
     with running(Intake(crew.engine("one", idle=3_600_000))):
         await until(lambda: crew.finished())
-    assert len(await crew.events()) == len(await crew.dead()) == 1
+    assert len(await crew.events()) == 1
+    assert [letter.message for letter in await crew.dead()] == [*TEXTS, *BYTES]
 
 
 async def test_an_entry_without_the_field_is_kept_whole(crew: Crew) -> None:
@@ -763,7 +777,7 @@ async def test_further_fields_of_an_entry_do_not_matter(crew: Crew) -> None:
 
 
 async def test_what_two_parsers_read_differently_is_never_rated(crew: Crew) -> None:
-    # Given a message that the script reads with other players than Python does, made up by changing its answer
+    # Given a message that the script reads with other players than Python: its answer is changed here
     [entry_id] = await crew.send(match("m-1", ("ada", "bob")))
     engine = crew.engine("one")
     claim = await engine.store.claim("one", "new", 1)
@@ -929,7 +943,7 @@ async def test_healing_frees_what_waits_for_a_message_deleted_by_hand(crew: Crew
     # Then those behind go on
     await finish(engine)
     assert [event.match_id for event in await crew.events()] == ["m-2", "x"]
-    assert await crew.finished()
+    assert not await crew.pending() and not await crew.redis.xlen(crew.keys.inbox)
 
 
 async def test_healing_leaves_everything_else_alone(crew: Crew) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-from redis.asyncio.connection import parse_url
+from redis.asyncio.connection import Connection, parse_url
 
 __all__ = ["FORMS", "Address"]
 
@@ -19,6 +19,9 @@ FORMS = (
     "redis-cluster://[user:password@]host:port[,host:port ...]",
     "redis-sentinel://[user:password@]host:port[,host:port ...]/name[/db]",
 )
+
+#: Options of a connection that may stand behind the question mark.
+_OPTIONS = ("db", "client_name", "socket_timeout", "socket_connect_timeout", "health_check_interval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +69,25 @@ class Address:
 
 
 def _checked(url: str) -> dict[str, Any]:
+    parts = urlsplit(url)
+    for name in parse_qs(parts.query, keep_blank_values=True):
+        if name not in _OPTIONS and not name.startswith("ssl_"):
+            msg = f"its option {name[:40]!r} is not known; use {', '.join(_OPTIONS)} or ssl_..."
+            raise ValueError(msg)
     try:
-        return dict(parse_url(url))
-    except ValueError as error:
-        text = str(error)
-        msg = "its port must be a number from 0 to 65535" if "ort" in text and "http" not in text else text
+        parts.port  # noqa: B018 - reading it checks it
+    except ValueError:
+        msg = "its port must be a number from 0 to 65535"
         raise ValueError(msg) from None
+    try:
+        options: dict[str, Any] = dict(parse_url(url))
+        options.get("connection_class", Connection)(
+            **{name: value for name, value in options.items() if name != "connection_class"}
+        )
+    except (ValueError, TypeError):
+        msg = f"it cannot be read; it must look like one of {'; '.join(FORMS[:3])}"
+        raise ValueError(msg) from None
+    return options
 
 
 def _host(text: str, default_port: int) -> tuple[str, int]:

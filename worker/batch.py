@@ -107,7 +107,7 @@ class Snapshot:
     windows: dict[tuple[str, str], int | str]
     #: Receipt key -> its text, "" when there is none.
     receipts: dict[str, str]
-    #: Receipt key of a match to be taken back -> its event in the ledger, JSON.
+    #: Entry id of a void -> the event, JSON, of the match that it takes back.
     events: dict[str, bytes] = field(default_factory=dict)
     #: Entry id of a void -> the receipt key of the match that it takes back.
     match_receipts: dict[str, str] = field(default_factory=dict)
@@ -270,10 +270,10 @@ def _void(
     receipt = snapshot.receipts.get(key, "")
     if receipt.startswith("* "):
         return None  # rated in this very batch: its event is there next time
-    if receipt.startswith(("? ", "- ")) or key not in snapshot.events:
+    if receipt.startswith(("? ", "- ")) or entry.id not in snapshot.events:
         why = "was not rated by the rules" if receipt.startswith("- ") else "is not known"
         raise InvalidGame(f"match_id: {quote(message.match_id)} {why}; there is nothing to take back")
-    voided = RatingUpdated.model_validate_json(snapshot.events[key])
+    voided = RatingUpdated.model_validate_json(snapshot.events[entry.id])
     if voided.cause is not Cause.MATCH or voided.match_id != message.match_id:
         raise InvalidGame(f"ledger_id: {quote(message.ledger_id)} is not allowed; it is another event's")
     by_name = {part.player: part for part in voided.players}

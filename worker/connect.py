@@ -14,18 +14,22 @@ from redis.asyncio.connection import AbstractConnection, Connection, ConnectionP
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import ConnectionError, RedisError, TimeoutError
+from redis.exceptions import ConnectionError, RedisClusterException, RedisError, TimeoutError
 
 from contracts.names import QUEUE
 from worker.addresses import Address
 from worker.channel import Channel
 
-__all__ = ["PatientPool", "UnfitServer", "arq_pool", "connect", "dangers", "open_channel"]
+__all__ = ["AWAY", "PatientPool", "UnfitServer", "arq_pool", "connect", "dangers", "open_channel"]
 
 T = TypeVar("T")
 
 #: Seconds that a connection may take to open, and a reply to come.
 _CONNECT_TIMEOUT, _REPLY_TIMEOUT = 5.0, 15.0
+#: How long a stopping arq waits for its last command, in seconds.
+_LAST_ACT = 2.0
+#: What is raised when Redis does not answer, or not as it should.
+AWAY = (RedisError, RedisClusterException, OSError)
 #: The longest pause between two tries, in seconds.
 _LONGEST_PAUSE = 2.0
 #: The oldest server on which scripts may call XREADGROUP.
@@ -162,8 +166,9 @@ class PatientPool(ArqRedis):
     async def delete(self, *names: Any) -> Any:
         """Deletes keys; arq's last act, which must not fail only because Redis is away."""
         try:
-            return await super().delete(*names)
-        except (ConnectionError, TimeoutError, OSError):
+            async with asyncio.timeout(_LAST_ACT if self._patience.stopping else None):
+                return await super().delete(*names)
+        except AWAY:
             if not self._patience.stopping:
                 raise
             return 0

@@ -8,8 +8,9 @@ from collections.abc import Coroutine
 from typing import Any
 
 import structlog
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import ResponseError
 
+from worker.connect import AWAY
 from worker.engine import Engine
 from worker.validation import quote
 
@@ -71,7 +72,7 @@ class Intake:
                 await self._sleep(away)
         try:
             await self.engine.leave()
-        except (RedisError, OSError) as error:
+        except AWAY as error:
             log.warning(
                 "stopped without Redis; the others take over later",
                 ladder=self.engine.ladder,
@@ -84,7 +85,7 @@ class Intake:
             return  # said when the settings are compared
         if isinstance(error, ResponseError) and "NOGROUP" in str(error):
             log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
-        elif not isinstance(error, RedisError | OSError):
+        elif not isinstance(error, AWAY):
             log.exception("unexpected; trying on", **about)
         elif not again:
             log.warning("Redis does not answer; trying on", **about)

@@ -18,12 +18,11 @@ import structlog
 from arq import cron
 from arq.worker import func
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from contracts import JOB, QUEUE, Reason
 from contracts.names import FIELD, scope
 from worker import logs
-from worker.connect import UnfitServer, arq_pool, connect, dangers, open_channel
+from worker.connect import AWAY, UnfitServer, arq_pool, connect, dangers, open_channel
 from worker.engine import Engine
 from worker.intake import Intake
 from worker.keys import Keys
@@ -123,7 +122,7 @@ async def _patiently(act: Callable[[], Any]) -> Any:
     while True:
         try:
             return await act()
-        except (RedisError, OSError) as error:
+        except AWAY as error:
             log.warning("Redis does not answer; the job waits", error=quote(str(error), 200))
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2.0)

@@ -15,9 +15,13 @@ class Keys:
     """The keys of one ladder, all in one hash slot. A name that ends in ``_`` is a prefix for an id."""
 
     __slots__ = (
+        "archive",
+        "corrections",
         "counts",
         "dead_letters",
+        "discarded",
         "games_",
+        "group",
         "inbox",
         "leaderboard",
         "line_",
@@ -26,22 +30,28 @@ class Keys:
         "player_",
         "prizes_",
         "receipt_",
+        "restored",
         "run_",
         "settings",
+        "shadow",
         "void_",
         "workers",
     )
 
-    def __init__(self, ladder: str) -> None:
-        scope = names.scope(ladder)
+    def __init__(self, ladder: str, *, shadow: bool = False) -> None:
+        """A shadow has the ladder's inbox, and a set of its own of all other keys."""
+        scope = names.scope(ladder, shadow=shadow)
+        self.shadow = shadow
         #: Stream: what match servers send.
         self.inbox = names.inbox(ladder)
+        #: The workers' consumer group on the inbox; it stands for the side that the ladder is rated by.
+        self.group = names.SHADOW_GROUP if shadow else names.GROUP
         #: Stream: rating changes, the ledger.
-        self.outbox = names.outbox(ladder)
+        self.outbox = names.outbox(ladder, shadow=shadow)
         #: Stream: what could not be rated.
-        self.dead_letters = names.dead_letters(ladder)
+        self.dead_letters = names.dead_letters(ladder, shadow=shadow)
         #: Sorted set: player -> rating.
-        self.leaderboard = names.leaderboard(ladder)
+        self.leaderboard = names.leaderboard(ladder, shadow=shadow)
         #: Hash: outcome (rated, duplicate, aside, dead:<reason>, ...) -> how many since the start.
         self.counts = f"{scope}:counts"
         #: Hash: a player's rating, sequence, games, last game, and the system's own fields.
@@ -61,8 +71,16 @@ class Keys:
         self.settings = f"{scope}:settings"
         #: Hash: consumer -> its busy share (0-1), a space, and when it was measured (ms).
         self.workers = f"{scope}:workers"
+        #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).
+        self.archive = f"{scope}:archive"
         #: Hash: a replay's dead letters -> what became of each; kept for a week.
         self.run_ = f"{scope}:replay:"
+        #: Stream: the histories of messages that people changed and then replayed.
+        self.corrections = f"{scope}:corrections"
+        #: Stream: dead letters that people took out for good, with who, when and why.
+        self.discarded = f"{scope}:discarded"
+        #: Hash: fingerprint of an exported dead letter -> the id under which it was put back.
+        self.restored = f"{scope}:restored"
 
     def player(self, player: str) -> str:
         """The key of a player's state."""

@@ -14,9 +14,9 @@ from typing import Any
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from contracts.names import GROUP
+from worker.connect import AWAY
 from worker.intake import Intake
 
 __all__ = ["INTERVAL", "Meter"]
@@ -75,7 +75,7 @@ class Meter:
             for intake in self._intakes:
                 try:
                     await self._measure(intake)
-                except (RedisError, OSError):
+                except AWAY:
                     continue
             await asyncio.sleep(INTERVAL)
 

@@ -10,20 +10,22 @@ from typing import Any, Final, Literal, NamedTuple
 
 import orjson
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from contracts import MatchVoided
-from contracts.names import GROUP, MAX_MESSAGE_BYTES
+from contracts.names import GROUP, MAX_MESSAGE_BYTES, SHADOW_GROUP
 from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Replay, Snapshot
 from worker.channel import ClientChannel, Line
 from worker.keys import Keys
 from worker.rating import RatingSystem, State
 from worker.scripts import Script
 
-__all__ = ["LEFT_BEHIND", "Claim", "Claimed", "Store", "settings_digest"]
+__all__ = ["LEFT_BEHIND", "Claim", "Claimed", "Side", "Store", "settings_digest"]
 
 #: The consumer name under which stopping workers leave what they could not finish.
 LEFT_BEHIND: Final = "left-behind"
+
+#: Whether a worker was let in to a ladder, or whose the ladder is.
+Side = Literal["entered", "live", "shadow", "clearing"]
 
 
 class Claimed(NamedTuple):
@@ -51,15 +53,23 @@ class Store:
     """One ladder's data. Every method raises redis.exceptions.RedisError when Redis does not answer."""
 
     def __init__(
-        self, redis: Redis, ladder: str, system: RatingSystem, *, horizon: int, line: Line | None = None
+        self,
+        redis: Redis,
+        ladder: str,
+        system: RatingSystem,
+        *,
+        horizon: int,
+        line: Line | None = None,
+        shadow: bool = False,
     ) -> None:
         """`redis` must return bytes (decode_responses off); `horizon` in ms.
 
         The scripts go over `line`, by default one over the client's own commands.
         """
         self.redis = redis
+        self.ladder = ladder
         self.line = line or ClientChannel(redis)
-        self.keys = Keys(ladder)
+        self.keys = Keys(ladder, shadow=shadow)
         self.system = system
         # A day with a game refreshes this once, and a match may be a little ahead of the clock.
         self._receipts = {
@@ -72,15 +82,22 @@ class Store:
         self.digest = settings_digest(system)
         self._fields = ["rating", "sequence", "games", "last_game", *system.fields]
         self._claim, self._read, self._commit = Script("claim"), Script("read"), Script("commit")
-        self._heal, self._leave = Script("heal"), Script("leave")
+        self._heal, self._leave, self._enter = Script("heal"), Script("leave"), Script("enter")
 
-    async def create_group(self) -> None:
-        """Creates the consumer group, and the inbox with it, where they do not exist yet."""
-        try:
-            await self.redis.xgroup_create(self.keys.inbox, GROUP, id="0", mkstream=True)
-        except ResponseError as error:
-            if "BUSYGROUP" not in str(error):
-                raise
+    async def create_group(self) -> Side:
+        """Creates the consumer group, and the inbox with it, where they do not exist yet.
+
+        Returns "entered", or why this worker must stay out: the ladder is "live" or a "shadow" and this
+        worker is the other, or its shadow is being cleared ("clearing").
+        """
+        keys = self.keys
+        other = GROUP if keys.shadow else SHADOW_GROUP
+        shadow_settings = Keys(self.ladder, shadow=True).settings
+        side = await self._enter(
+            self.line, (keys.inbox, shadow_settings), (keys.group, other, int(keys.shadow))
+        )
+        found: Side = side.decode()
+        return found
 
     async def agree(self) -> bool:
         """Whether this worker's settings are those that the ladder is rated by.
@@ -106,7 +123,7 @@ class Store:
         now, newest, found = await self._claim(
             self.line,
             (keys.inbox, keys.line_, keys.receipt_, keys.prizes_, keys.void_),
-            (GROUP, consumer, what, count, argument, MAX_MESSAGE_BYTES, LEFT_BEHIND),
+            (keys.group, consumer, what, count, argument, MAX_MESSAGE_BYTES, LEFT_BEHIND),
         )
         return Claim(now, newest.decode(), [self._claimed(item) for item in found])
 
@@ -177,7 +194,7 @@ class Store:
                     zip(void_of.values(), (receipt for receipt, _ in events), strict=True),
                 )
             },
-            events={key: event for (key, _), (_, event) in zip(voided, events, strict=True) if event},
+            events={entry_id: event for entry_id, (_, event) in zip(void_of, events, strict=True) if event},
             match_receipts=void_of,
         )
 
@@ -208,7 +225,7 @@ class Store:
         the error that kept it from being done.
         """
         keys, system = self.keys, self.system
-        args: list[Any] = [GROUP, self._keep_games, self.digest, len(system.fields), *system.fields]
+        args: list[Any] = [keys.group, self._keep_games, self.digest, len(system.fields), *system.fields]
         oldest = now - self._keep_games
         for commit in commits:
             entry = commit.entry
@@ -264,12 +281,16 @@ class Store:
 
     async def heal(self, key: str) -> bool:
         """Frees a line or receipt from a message that is gone; whether anything was put right."""
-        return bool(await self._heal(self.line, (self.keys.inbox, key), (GROUP, LEFT_BEHIND)))
+        return bool(await self._heal(self.line, (self.keys.inbox, key), (self.keys.group, LEFT_BEHIND)))
 
     async def leave(self, consumer: str) -> int:
         """Takes a stopping worker out of the group; returns how many messages it left to others."""
         return int(
-            await self._leave(self.line, (self.keys.inbox, self.keys.workers), (GROUP, consumer, LEFT_BEHIND))
+            await self._leave(
+                self.line,
+                (self.keys.inbox, self.keys.workers),
+                (self.keys.group, consumer, LEFT_BEHIND),
+            )
         )
 
     async def wait_for_message(self, after: str, ms: int) -> None:

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from typing import TYPE_CHECKING, Any, NoReturn
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
 
 from worker.commands.common import UNAVAILABLE, Fault, load_site
 from worker.commands.server import run
+from worker.supervisor import supervise
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+    from worker.settings import Settings
+
 __all__ = ["worker"]
 
 
-def worker() -> None:
+def worker(
+    processes: Annotated[
+        int, typer.Option(min=1, max=256, help="How many worker processes to run on this machine.")
+    ] = 1,
+) -> None:
     """Rate the matches of all configured ladders until SIGTERM or Ctrl-C.
 
     Settings and server are looked at first, without waiting for a Redis that is away; once started,
     the worker waits for a lost Redis, however long. It finishes the batch in hand before it ends.
-    Start as many workers as you like, on any number of machines. The same as
+    Start as many workers as you like, on any number of machines; with --processes several on this one,
+    started anew when one of them dies. The same as
     `arq worker.settings.WorkerSettings`, with a faster event loop.
     """
     site = load_site()
@@ -29,10 +40,20 @@ def worker() -> None:
     try:
         run(site.settings.redis_url, _check_server)
         run(site.settings.queue_url, _check_queue)
-        _rate()
+        if processes == 1:
+            _rate()
+        elif code := supervise([sys.executable, "-m", "worker", "worker"], _ports(site.settings, processes)):
+            raise SystemExit(code)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _ports(settings: Settings, processes: int) -> list[dict[str, str]]:
+    """For each process what it is told besides: its own port for its figures."""
+    if settings.metrics_port is None:
+        return [{} for _ in range(processes)]
+    return [{"RATINGS_METRICS_PORT": str(settings.metrics_port + index)} for index in range(processes)]
 
 
 def _rate() -> None:

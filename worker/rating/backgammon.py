@@ -46,6 +46,8 @@ HISTORY: Final = (
     Rules("1.2.0", divisor=800, k=32, heavy_k=None, heavy_from=0, cube_multiplies=False),
     Rules("1.3.1", divisor=1200, k=32, heavy_k=16, heavy_from=50, cube_multiplies=False),
 )
+#: Before any game, in ms.
+_LONG_AGO: Final = 100_000_000_000
 _BY_VERSION: Final = {rules.version: index for index, rules in enumerate(HISTORY)}
 
 
@@ -82,6 +84,7 @@ class Backgammon(RatingSystem):
     name: ClassVar[str] = "backgammon"
     whole: ClassVar[bool] = True
     depends_on: ClassVar[tuple[str, ...]] = ("cube",)
+    dated: ClassVar[tuple[str, ...]] = ("rules",)
 
     #: Every player's first rating, in points.
     start: Annotated[int, Field(ge=-100_000, le=100_000)] = 1500
@@ -120,6 +123,16 @@ class Backgammon(RatingSystem):
     def rules_at(self, finished_at: int) -> str:
         """The version of the rules in force at a time in ms."""
         return self.rules_in_force(finished_at).version
+
+    def under(self, rules: str) -> Backgammon:
+        """This system with one version of the rules for games of any time."""
+        if rules not in _BY_VERSION or all(era.version == rules for _, era in self._eras):
+            return self
+        return Backgammon(start=self.start, rules={rules: _LONG_AGO})
+
+    def divisor_at(self, finished_at: int) -> float:
+        """400, 800 or 1200, by the rules in force at a time in ms."""
+        return float(self.rules_in_force(finished_at).divisor)
 
     def initial(self) -> State:
         """A new player: the starting rating and no games."""

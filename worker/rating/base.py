@@ -6,6 +6,7 @@ ladder's settings for it, so that a wrong setting is refused with its name when 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from contracts import PlayerUpdate, RatingUpdated
 
-__all__ = ["Game", "InvalidGame", "Number", "Outcome", "RatingSystem", "Side", "State", "Step"]
+__all__ = ["Game", "InvalidGame", "Number", "Outcome", "RatingSystem", "Side", "State", "Step", "difference"]
 
 #: A rating or a change: whole in systems of whole numbers, so that 1500 stays 1500.
 Number = int | float
@@ -104,6 +105,10 @@ class RatingSystem(BaseModel, ABC):
     first_player: ClassVar[bool] = False
     #: Whether a game can end in a draw.
     draws: ClassVar[bool] = False
+    #: Settings that carry their own dates (version -> ms): they may change while a ladder is in use.
+    dated: ClassVar[tuple[str, ...]] = ()
+    #: Settings that change who is shown where, and no rating.
+    cosmetic: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def initial(self) -> State:
@@ -132,6 +137,14 @@ class RatingSystem(BaseModel, ABC):
         """
         return self.rate(first, second, game)
 
+    @property
+    def period_grace(self) -> int | None:
+        """How long a rating period waits after its end for games of it that come late, in ms.
+
+        None in systems that rate by game.
+        """
+        return None
+
     def closes_at(self, state: State) -> int | None:
         """When the rating period ends whose games this state still holds unrated, in ms.
 
@@ -155,6 +168,17 @@ class RatingSystem(BaseModel, ABC):
         """The state after a prize in rating points: the rating moves, nothing else does."""
         return state._replace(rating=state.rating + points)
 
+    def divisor_at(self, finished_at: int) -> float:
+        """The rating difference at which this system expects odds of 10 to 1, in points, at a time in ms."""
+        return 400.0
+
+    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
+        """How much of the rating difference counts towards an expected score, in points.
+
+        The difference itself, where the expected score follows from nothing else.
+        """
+        return own - opponent
+
     def listed(self, state: State) -> bool:
         """Whether a player in this state stands on the leaderboard."""
         return True
@@ -173,7 +197,14 @@ class RatingSystem(BaseModel, ABC):
             cube=event.cube or 1,
             length=int(event.figures["length"]) if "length" in event.figures else None,
         )
-        return self.rate(self._before(first), self._before(second), game)
+        return self.under(event.rules).rate(self._before(first), self._before(second), game)
+
+    def under(self, rules: str) -> RatingSystem:
+        """This system with one version of its rules for games of any time, to recompute old events.
+
+        A system whose rules never changed, or change by the game's own date, is its own.
+        """
+        return self
 
     def recompute_close(self, part: PlayerUpdate) -> Side:
         """What closing a period gives by the figures of its event's own player part."""
@@ -188,3 +219,12 @@ class RatingSystem(BaseModel, ABC):
             last_game=int(part.figures.get("last_game", 0)),
             extra=tuple(float(part.figures.get(f"{name}_before", value)) for name, value in start),
         )
+
+
+def difference(expected: float, divisor: float) -> float:
+    """The rating difference in points that makes a score expected: divisor * log10(E / (1 - E)).
+
+    For 0 and 1, which no finite difference makes, that of odds of a million to one.
+    """
+    chance = min(max(expected, 1e-6), 1.0 - 1e-6)
+    return divisor * math.log10(chance / (1.0 - chance))

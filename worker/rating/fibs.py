@@ -19,7 +19,7 @@ from pydantic import Field
 
 from contracts import PlayerUpdate, RatingUpdated
 from worker.rating.backgammon import expected
-from worker.rating.base import Game, InvalidGame, Outcome, RatingSystem, Side, State, Step
+from worker.rating.base import Game, InvalidGame, Outcome, RatingSystem, Side, State, Step, difference
 
 __all__ = ["Fibs", "k_factor", "winning_chance"]
 
@@ -54,6 +54,19 @@ class Fibs(RatingSystem):
     def rates(self, game: Game) -> bool:
         """Whether it is a match to a number of points; unlimited ones are not rated."""
         return game.length is not None
+
+    def divisor_at(self, finished_at: int) -> float:
+        """2000, for a match to one point."""
+        return 2000.0
+
+    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
+        """D * sqrt(n): the difference as it counts in a match to n points."""
+        return difference(expected, self.divisor_at(finished_at))
+
+    def void(self, state: State, part: PlayerUpdate) -> State:
+        """The change is taken back, and with it the experience that the match gave."""
+        gained = part.figures["experience_after"] - part.figures["experience_before"]
+        return super().void(state, part)._replace(extra=(max(state.extra[0] - gained, 0.0),))
 
     def rate(self, first: State, second: State, game: Game) -> Outcome:
         """Both changes, each from its own K; raises InvalidGame for a draw or an unlimited match."""

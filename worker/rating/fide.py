@@ -99,6 +99,8 @@ class Fide(RatingSystem):
     start: Annotated[int, Field(ge=0, le=4000)] = 1500
     #: By month, a rating that falls under this makes the player unrated; 1 for no floor.
     floor: Annotated[int, Field(ge=1, le=2200)] = 1400
+    #: How long a month waits after its end for games of it that come late, in hours.
+    grace_hours: Annotated[float, Field(ge=0, le=240)] = 1.0
 
     @model_validator(mode="after")
     def _somebody_is_rated(self) -> Self:
@@ -143,6 +145,11 @@ class Fide(RatingSystem):
         at, (one, two) = game.finished_at, game.scores
         sides = self._accrued(first, second, one, at), self._accrued(second, first, two, at)
         return Outcome(self.rules_at(at), sides)
+
+    @property
+    def period_grace(self) -> int | None:
+        """The grace in ms; None when rating by game."""
+        return round(self.grace_hours * 3_600_000) if self.period == "month" else None
 
     def closes_at(self, state: State) -> int | None:
         """The end of the month whose games are held; None for none, or fewer than a first rating needs."""

@@ -21,7 +21,7 @@ from pydantic import Field, model_validator
 
 from contracts import PlayerUpdate, RatingUpdated
 from worker.rating.backgammon import expected
-from worker.rating.base import Game, Outcome, RatingSystem, Side, State, Step
+from worker.rating.base import Game, Outcome, RatingSystem, Side, State, Step, difference
 
 __all__ = [
     "DAY_MS",
@@ -127,6 +127,7 @@ class Glicko(RatingSystem):
     name: ClassVar[str] = "glicko"
     fields: ClassVar[tuple[str, ...]] = ("rd",)
     draws: ClassVar[bool] = True
+    cosmetic: ClassVar[tuple[str, ...]] = ("provisional_rd", "listed_rd")
 
     #: Every player's first rating and RD, in points.
     start: Annotated[float, Field(ge=-100_000, le=100_000, allow_inf_nan=False)] = 1500.0
@@ -163,6 +164,10 @@ class Glicko(RatingSystem):
     def provisional(self, state: State) -> bool:
         """Whether the rating is still provisional."""
         return state.extra[0] >= self.provisional_rd
+
+    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
+        """g(RD) * (r - r_opponent): the less is known of the opponent, the less the difference counts."""
+        return difference(expected, self.divisor_at(finished_at))
 
     def listed(self, state: State) -> bool:
         """Whether the RD after the last game is small enough for the leaderboard."""

@@ -21,7 +21,7 @@ from typing import Annotated, ClassVar, Final, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from contracts import RatingUpdated
-from worker.rating.base import Game, Outcome, RatingSystem, Side, State, Step
+from worker.rating.base import Game, Outcome, RatingSystem, Side, State, Step, difference
 from worker.rating.glicko import DAY_MS, Opponent, Positive
 
 __all__ = ["Glicko2", "Rated", "expected_score", "g", "grown", "rate_period"]
@@ -106,6 +106,7 @@ class Glicko2(RatingSystem):
     name: ClassVar[str] = "glicko2"
     fields: ClassVar[tuple[str, ...]] = ("rd", "volatility")
     draws: ClassVar[bool] = True
+    cosmetic: ClassVar[tuple[str, ...]] = ("provisional_rd", "listed_rd")
 
     #: Every player's first rating and RD, in points, and volatility.
     start: Annotated[float, Field(ge=-100_000, le=100_000, allow_inf_nan=False)] = 1500.0
@@ -150,6 +151,10 @@ class Glicko2(RatingSystem):
     def provisional(self, state: State) -> bool:
         """Whether the rating is still provisional, by the RD after the last game."""
         return state.extra[0] >= self.provisional_rd
+
+    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
+        """g(RD) * (r - r_opponent): the less is known of the opponent, the less the difference counts."""
+        return difference(expected, self.divisor_at(finished_at))
 
     def listed(self, state: State) -> bool:
         """Whether the RD after the last game is small enough for the leaderboard."""

@@ -8,7 +8,9 @@ other from 1970 on (UTC).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
+
+from pydantic import Field
 
 from contracts import Cause, PlayerUpdate, RatingUpdated
 from worker.rating.base import Game, InvalidGame, Number, Outcome, Side, State, Step
@@ -54,6 +56,14 @@ class GlickoPeriods(Glicko):
 
     name: ClassVar[str] = "glicko-periods"
     fields: ClassVar[tuple[str, ...]] = Standing._fields
+
+    #: How long a period waits after its end for games of it that come late, in hours.
+    grace_hours: Annotated[float, Field(ge=0, le=240)] = 1.0
+
+    @property
+    def period_grace(self) -> int:
+        """The same in ms."""
+        return round(self.grace_hours * 3_600_000)
 
     def initial(self) -> State:
         """A new player: the starting rating and RD, and no games held."""
