@@ -300,6 +300,8 @@ class PlayerUpdate(_Message):
     sequence: int
     #: Further figures of the system, such as a rating deviation before and after.
     figures: dict[str, Number] = Field(default_factory=dict)
+    #: The recent ranked games that an import brought along: match id -> finish time in ms.
+    brought: dict[str, int] = Field(default_factory=dict)
 
 
 class RatingUpdated(_Message):

@@ -152,8 +152,8 @@ async def statements(redis: Redis, keys: Keys, account: Account, ledger: Ledger)
             ),
         ),
         Statement(
-            f"no boosted game, tournament game or private tournament ({outcomes['aside']:,}) changed a rating, "
-            f"nor did a match that was sent again ({outcomes['duplicate']:,})",
+            f"no boosted game, tournament game or private tournament ({outcomes['aside']:,}) changed "
+            f"a rating, nor did a match that was sent again ({outcomes['duplicate']:,})",
             tuple(await _miscounted(redis, keys, outcomes)),
         ),
         Statement(

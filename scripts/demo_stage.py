@@ -92,8 +92,8 @@ async def _play(
 
 def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[Letter]) -> None:
     _text(
-        f"\n{_count(play.account.matches, 'match')} in {play.seconds:.1f} s. Before the rush, half of them were "
-        f"rated and published within {play.usual_way:.0f} ms of entering the inbox."
+        f"\n{_count(play.account.matches, 'match')} in {play.seconds:.1f} s. Before the rush, half of them "
+        f"were rated and published within {play.usual_way:.0f} ms of entering the inbox."
     )
     _title("The leaderboard")
     _command("leaderboard")

@@ -65,7 +65,7 @@ def matches(draw: st.DrawFn) -> Message:
         st.sampled_from([first, first, second, None] if draw(st.booleans()) else [first, second])
     )
     number = draw(st.integers(0, 7))
-    wrong = draw(
+    wrong: dict[str, Any] = draw(
         st.sampled_from(
             [{}] * 14
             + [
@@ -409,9 +409,10 @@ async def play(
         store = stage.store()
         await store.create_group()
         await store.agree()
-        for step in steps:
-            await stage.step(step)
-        await stage.finish()
+        async with asyncio.timeout(30):
+            for step in steps:
+                await stage.step(step)
+            await stage.finish()
         return stage.sent
 
 

@@ -20,6 +20,7 @@ from worker.validation import Message, Problem, quote
 
 __all__ = [
     "DAY_MS",
+    "IMPORTED",
     "WINDOW_MS",
     "Change",
     "Commit",
@@ -34,6 +35,8 @@ __all__ = [
 DAY_MS = 86_400_000
 #: The window in which a player's ranked games are counted: 7 x 24 h.
 WINDOW_MS = 7 * DAY_MS
+#: What a receipt has instead of a digest for a match that another rater had rated before the import.
+IMPORTED = "imported"
 #: How long it is kept that a match was taken back: for good, since it can be old when it is.
 _VOID_RECEIPT_MS = 100 * 366 * DAY_MS
 #: A receipt outlives the horizon by this much, so that no message can slip in between, in ms.
@@ -76,6 +79,8 @@ class Entry:
     problem: Problem | None = None
     #: When a failed rating may be tried again, in ms of the worker's own clock.
     retry_at: float = 0
+    #: What the claim read of its players, when nothing else can change it: values and recent games.
+    standings: list[Any] | None = None
     #: Where it comes from, when it is a dead letter that is replayed.
     replay: Replay | None = None
 
@@ -136,12 +141,12 @@ class Commit:
     entry: Entry
     #: rate, aside: how long the receipt is kept, in ms.
     ttl: int = 0
-    #: rate, close: the events, JSON; the last is the message's own.
+    #: rate, prize, void, close: the events, JSON; the last is the message's own.
     events: list[bytes] = field(default_factory=list)
     #: rate: the match id and finish time in ms of the game that enters the window; the time is "" when
     #: the game is taken out, both are "" when it is none.
     game: tuple[str, int | str] = ("", "")
-    #: rate, close: what becomes of each player.
+    #: rate, prize, void, close: what becomes of each player.
     changes: list[Change] = field(default_factory=list)
     #: dead: why.
     problem: Problem | None = None
@@ -200,6 +205,8 @@ def _settled(entry: Entry, receipts: dict[str, str]) -> Commit | None:
     if not receipt or receipt.startswith("? "):
         return None
     settled = receipt.partition(" ")[2]
+    if settled == IMPORTED:  # its result is in the ratings that were brought along
+        entry.digest = IMPORTED
     if settled == entry.digest:
         return Commit("again", entry)
     name, value = _effect(entry.message)
@@ -246,16 +253,19 @@ def _prizes(
 ) -> Commit:
     if not message.public:
         return Commit("aside", entry, ttl=ttl)
-    changes, parts = [], []
+    changes, parts, events = [], [], []
     for name, player, points in zip(entry.players, players, message.prizes, strict=True):
-        before = player.state
+        before, closing = _closed(player, name, ladder, system, _reached(entry, system), snapshot.now)
+        passed = 0 if closing is None else 1
+        events += [closing] if closing is not None else []
         after = system.award(before, points)
-        parts.append(_part(name, player.sequence, before.rating, after.rating - before.rating, after.rating))
-        changes.append(_carry(player, after, system, snapshot.now))
+        change = after.rating - before.rating
+        parts.append(_part(name, player.sequence + passed, before.rating, change, after.rating))
+        changes.append(_carry(player, after, system, snapshot.now, passed + 1))
     head = {"cause": Cause.PRIZE, "tournament_id": message.tournament_id, "ladder": ladder}
     rules = system.rules_at(message.finished_at)
     event = _event(head, system, rules, message.finished_at, snapshot.now, late=False, players=parts)
-    return Commit("prize", entry, ttl=ttl, events=[event], changes=changes)
+    return Commit("prize", entry, ttl=ttl, events=[*events, event], changes=changes)
 
 
 def _void(
@@ -282,24 +292,27 @@ def _void(
         raise InvalidGame(
             f"players: {quote(message.players, 300)} is not allowed; the match was between {played}"
         )
-    changes, parts = [], []
+    changes, parts, events = [], [], []
     for name, player in zip(entry.players, players, strict=True):
-        before = player.state
+        before, closing = _closed(player, name, ladder, system, _reached(entry, system), snapshot.now)
+        passed = 0 if closing is None else 1
+        events += [closing] if closing is not None else []
         after = system.void(before, by_name[name])
-        part = _part(name, player.sequence, before.rating, after.rating - before.rating, after.rating)
+        change = after.rating - before.rating
+        part = _part(name, player.sequence + passed, before.rating, change, after.rating)
         own = zip(system.fields, before.extra, after.extra, strict=True)
         if figures := {f"{field}_after": value for field, old, value in own if value != old}:
             part["figures"] = figures
         parts.append(part)
         after = after._replace(games=max(before.games - 1, 0))
-        changes.append(_carry(player, after, system, snapshot.now))
+        changes.append(_carry(player, after, system, snapshot.now, passed + 1))
         # The games that were counted when this batch was read are no longer those of its later matches.
         player.line = player.line[: player.passed]
     head = {"cause": Cause.VOID, "match_id": message.match_id, "ladder": ladder, "why": message.why}
     rules, finished_at = voided.rules, voided.finished_at
     event = _event(head, system, rules, finished_at, snapshot.now, late=False, players=parts)
     game = (message.match_id, "")
-    return Commit("void", entry, ttl=_VOID_RECEIPT_MS, events=[event], game=game, changes=changes)
+    return Commit("void", entry, ttl=_VOID_RECEIPT_MS, events=[*events, event], game=game, changes=changes)
 
 
 def _match(
@@ -327,7 +340,7 @@ def _match(
     if not system.rates(game):
         return Commit("aside", entry, ttl=ttl)
     closed = [
-        _closed(player, name, ladder, system, finished_at, now)
+        _closed(player, name, ladder, system, _reached(entry, system, finished_at), now)
         for player, name in zip(players, names, strict=True)
     ]
     events = [event for _, event in closed if event is not None]
@@ -377,13 +390,26 @@ def _recent_games(player: Player, name: str, stored: int | str, finished_at: int
     return stored + sum(opens <= time < finished_at for time in player.fresh)
 
 
-def close_period(player: Player, name: str, *, ladder: str, system: RatingSystem, now: int) -> Commit | None:
-    """Ends a player's rating period when it is over by `now` (ms); None when there is none to end."""
-    state, event = _closed(player, name, ladder, system, now, now)
+def close_period(
+    player: Player, name: str, *, ladder: str, system: RatingSystem, until: int, now: int
+) -> Commit | None:
+    """Ends a player's rating period when it is over by `until` (ms); None when there is none to end."""
+    state, event = _closed(player, name, ladder, system, until, now)
     if event is None:
         return None
     change = _carry(player, state, system, now)
     return Commit("close", Entry("", 0, (name,)), events=[event], changes=[change])
+
+
+def _reached(entry: Entry, system: RatingSystem, finished_at: int = 0) -> int:
+    """The time in ms up to which its players' rating periods are over when a message is taken.
+
+    A game ends the periods before it, and every message those whose grace had passed when it came in. So
+    the stream alone decides which games a period has, whenever the job that closes periods runs: it
+    leaves a period open while a message waits that came in before the end of the grace.
+    """
+    grace = system.period_grace
+    return finished_at if grace is None else max(finished_at, int(entry.id.partition("-")[0]) - grace)
 
 
 def _closed(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.main import get_command
 
-from worker.commands import dead_letters, explain, serve, show, status, submit
+from worker.commands import dead_letters, explain, import_players, ladder, serve, show, status, submit
 from worker.commands.common import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, NOT_WRITTEN, WRONG_INPUT, Fault
 from worker.commands.output import note
 
@@ -54,6 +54,8 @@ app.command(short_help="Show a player's rating, games, K and last changes.")(sho
 app.command(short_help="Show how a match changed ratings, or why it did not.")(explain.explain)
 app.command(short_help="Show what waits, who works, and what nobody reads.")(status.status)
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(ladder.app, name="ladder")
+app.command("import", short_help="Bring the players of another rater over.")(import_players.import_players)
 
 
 def call(arguments: Sequence[str]) -> int:

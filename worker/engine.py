@@ -182,7 +182,7 @@ class Engine:
     async def _rate(self, entries: Sequence[Entry]) -> int:
         if not entries:
             return 0
-        snapshot = await self.store.read(entries)
+        snapshot = await self.store.read(entries, self._now)
         failed: dict[str, Exception] = {}
         commits = decide(
             entries,
@@ -232,6 +232,8 @@ class Engine:
                     )
                 else:
                     log.debug("settled", ladder=self.ladder, outcome=commit.verb, **_bound(entry))
+            elif status == 0:  # something changed since it was read: read again
+                entry.standings = None
             elif status == -1:  # another worker took it over and settled it
                 del self.waiting[entry.id]
             elif isinstance(status, str):

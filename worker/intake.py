@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 
 from worker.connect import AWAY
 from worker.engine import Engine
+from worker.store import Side
 from worker.validation import quote
 
 __all__ = ["Intake"]
@@ -27,6 +28,15 @@ _STUCK = 2.0
 #: The longest pause between two tries to reach Redis, in seconds.
 _LONGEST_AWAY = 2.0
 
+#: Why a worker must stay out of a ladder.
+_WHY_NOT: dict[Side, str] = {
+    "live": "workers that are authoritative rate this ladder, or have done so; a shadow would take their "
+    "matches away",
+    "shadow": "this ladder has a shadow, which takes the matches; stop its workers and run "
+    "match-ratings shadow clear",
+    "clearing": "the shadow is being cleared; if that was broken off, run match-ratings shadow clear again",
+}
+
 
 class Intake:
     """Runs an engine until it is told to stop."""
@@ -39,6 +49,7 @@ class Intake:
         self._stop = asyncio.Event()
         self._next_tick = 0.0
         self._disagreed = False
+        self._side: Side = "entered"
 
     def busy_share(self) -> float:
         """The share of the time since the last call, 0..1, in which there was work to do."""
@@ -56,8 +67,7 @@ class Intake:
         away = 0.0
         while not self._stop.is_set():
             try:
-                await self.engine.store.create_group()
-                if not await self._agreed():
+                if not await self._entered() or not await self._agreed():
                     continue
                 await self.engine.claim_own()
                 if away:
@@ -71,7 +81,8 @@ class Intake:
                 away = min(away * 2 or 0.05, _LONGEST_AWAY)
                 await self._sleep(away)
         try:
-            await self.engine.leave()
+            if self._side == "entered":
+                await self.engine.leave()
         except AWAY as error:
             log.warning(
                 "stopped without Redis; the others take over later",
@@ -89,6 +100,20 @@ class Intake:
             log.exception("unexpected; trying on", **about)
         elif not again:
             log.warning("Redis does not answer; trying on", **about)
+
+    async def _entered(self) -> bool:
+        """Whether the ladder is this worker's side's, and its group is there; waits a while if not."""
+        side = await self.engine.store.create_group()
+        if side != self._side:
+            if side == "entered":
+                log.info("the ladder is free now", ladder=self.engine.ladder)
+            else:
+                log.error(f"not rating: {_WHY_NOT[side]}", ladder=self.engine.ladder)
+        self._side = side
+        if side == "entered":
+            return True
+        await self._sleep(_TICK)
+        return False
 
     async def _agreed(self) -> bool:
         """Whether the ladder is rated by this worker's settings; waits a while when it is not."""
@@ -115,6 +140,9 @@ class Intake:
             started = time.monotonic()
             if started >= self._next_tick:
                 self._next_tick = started + _TICK
+                if not await engine.store.agree():  # before others' messages are taken over in vain
+                    engine.forget()
+                    return
                 await engine.claim_stale()
                 if engine.waiting and started - moved_at > _STUCK:
                     await engine.heal()

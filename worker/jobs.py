@@ -68,12 +68,14 @@ class Desk:
                 ladder.system,
                 horizon=self.settings.horizon_ms,
                 line=open_channel(self.settings.redis_url, Keys(ladder.name).inbox),
+                shadow=self.settings.shadow,
             )
             engine = Engine(store, ladder.name, ladder.system, name, self.settings.limits())
             intake = Intake(engine)
             self.intakes.append(intake)
             self._tasks.append(asyncio.create_task(intake.run(), name=f"intake {ladder.name}"))
-            log.info("rating", ladder=ladder.name, system=ladder.system.name, consumer=name)
+            about = {"shadow": True} if self.settings.shadow else {}
+            log.info("rating", ladder=ladder.name, system=ladder.system.name, consumer=name, **about)
         self._meter = Meter(self.redis, self.intakes, self.settings.metrics_port, self.settings.metrics_host)
         self._meter.start()
         self._measuring = asyncio.create_task(self._meter.run(), name="metrics")
@@ -98,9 +100,13 @@ class Desk:
         settled = sum(sum(intake.engine.settled.values()) for intake in self.intakes)
         log.info("stopped", settled=settled)
 
+    def keys(self, ladder: str) -> Keys:
+        """A ladder's keys; its shadow's when this process rates beside another rater."""
+        return Keys(ladder, shadow=self.settings.shadow)
+
     async def bury(self, raw: bytes, reason: Reason, detail: str, ladder: str | None = None) -> None:
         """Keeps what came by a job and cannot be passed on, as a dead letter of a ladder."""
-        keys = Keys(ladder if ladder in self.ladders else next(iter(self.ladders)))
+        keys = self.keys(ladder if ladder in self.ladders else next(iter(self.ladders)))
         now = int(time.time() * 1000)
         letter: dict[Any, Any] = {
             "message": raw,
@@ -167,7 +173,7 @@ async def housekeeping(ctx: dict[str, Any]) -> None:
         return
     oldest = int(time.time() * 1000 - days * 86_400_000)
     for ladder in desk.ladders:
-        await desk.redis.xtrim(Keys(ladder).outbox, minid=oldest, approximate=True)
+        await desk.redis.xtrim(desk.keys(ladder).outbox, minid=oldest, approximate=True)
 
 
 def encode_job(job: dict[str, Any]) -> bytes:

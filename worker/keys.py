@@ -33,6 +33,7 @@ class Keys:
         "restored",
         "run_",
         "settings",
+        "settings_history",
         "shadow",
         "void_",
         "workers",
@@ -67,8 +68,10 @@ class Keys:
         self.void_ = f"{scope}:void:"
         #: Sorted set: player -> end in ms of the rating period whose games are not rated yet.
         self.open = f"{scope}:open"
-        #: Hash: the adopted settings: digest, system, settings (JSON), at (ms), and by whom.
+        #: Hash: the adopted settings: digest, system, settings (JSON), at (ms), who, why, after (ledger id).
         self.settings = f"{scope}:settings"
+        #: Stream: the same fields for every adoption so far.
+        self.settings_history = f"{scope}:settings-history"
         #: Hash: consumer -> its busy share (0-1), a space, and when it was measured (ms).
         self.workers = f"{scope}:workers"
         #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).

@@ -15,7 +15,6 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 from redis.asyncio import Redis
 
-from contracts.names import GROUP
 from worker.connect import AWAY
 from worker.intake import Intake
 
@@ -93,7 +92,7 @@ class Meter:
             pipe.xlen(keys.inbox)
             pipe.xrange(keys.inbox, count=1)
             pipe.xlen(keys.dead_letters)
-            pipe.xpending(keys.inbox, GROUP)
+            pipe.xpending(keys.inbox, keys.group)
             pipe.hset(keys.workers, engine.consumer, f"{share:.3f} {int(time.time() * 1000)}")
             pipe.expire(keys.workers, 86_400)
             backlog, oldest, dead, pending, *_ = await pipe.execute()

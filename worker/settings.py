@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from contracts import names
 from worker.addresses import Address
 from worker.engine import Limits
-from worker.rating import SYSTEMS, RatingSystem
+from worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from worker.validation import quote
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ class Settings(BaseSettings):
     idle_seconds: Annotated[float, Field(ge=1, le=86_400)] = 30
     #: How long events are kept in the ledger, in days; 0 for ever.
     keep_events_days: Annotated[float, Field(ge=0)] = 90
+    #: A SQLite file into which events are copied before they are trimmed.
+    archive: Path | None = None
+    #: Whether to rate beside another rater, into keys of its own, without being authoritative.
+    shadow: bool = False
     #: Where each worker serves its figures to Prometheus; nowhere when not set. With --processes the
     #: second process takes the next port, and so on.
     metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = None
@@ -68,6 +72,16 @@ class Settings(BaseSettings):
     def _arq_is_on_no_cluster(self) -> Self:
         if Address.parse(self.queue_url).kind == "cluster":
             msg = "RATINGS_ARQ_URL: it must name a plain Redis, since arq's queue cannot be on a cluster"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def _events_outlive_receipts(self) -> Self:
+        if 0 < self.keep_events_days < self.horizon_days:
+            msg = (
+                f"RATINGS_KEEP_EVENTS_DAYS: {self.keep_events_days:g} is not allowed: a match can be voided "
+                f"for RATINGS_HORIZON_DAYS ({self.horizon_days:g}), so it must be that many or 0 (for ever)"
+            )
             raise ValueError(msg)
         return self
 
@@ -151,6 +165,8 @@ def _ladder(name: str, table: Any) -> Ladder:
         raise ConfigError(msg)
     try:
         return Ladder(name=name, system=SYSTEMS[system](**table))
+    except BrokenSystem as error:
+        raise ConfigError(f"ladders.{name}.system: {error}") from None
     except ValidationError as error:
         raise ConfigError(_first(error, lambda path: ".".join(("ladders", name, *path)))) from None
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
@@ -13,6 +12,7 @@ from redis.asyncio import Redis
 
 from contracts import MatchVoided
 from contracts.names import GROUP, MAX_MESSAGE_BYTES, SHADOW_GROUP
+from worker.adoption import agree, settings_digest
 from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Replay, Snapshot
 from worker.channel import ClientChannel, Line
 from worker.keys import Keys
@@ -77,6 +77,11 @@ class Store:
             "tournament": self.keys.prizes_,
             "void": self.keys.void_,
         }
+        keys = self.keys
+        self._claim_keys = (
+            *(keys.inbox, keys.line_, keys.receipt_, keys.prizes_, keys.void_),
+            *(keys.player_, keys.games_),
+        )
         self._keep_games = WINDOW_MS + horizon + 2 * DAY_MS
         #: Stands for the settings: workers rate only while theirs are the ladder's.
         self.digest = settings_digest(system)
@@ -104,12 +109,7 @@ class Store:
 
         The first worker of a ladder adopts its own.
         """
-        key, settings = self.keys.settings, self.system.model_dump_json()
-        if await self.line.call("HSETNX", key, "digest", self.digest):
-            now = int(time.time() * 1000)
-            await self.line.call("HSET", key, "system", self.system.name, "settings", settings, "at", now)
-            return True
-        return bool(await self.line.call("HGET", key, "digest") == self.digest.encode())
+        return await agree(self.line, self.keys, self.system, self.digest)
 
     async def claim(
         self, consumer: str, what: Literal["new", "own", "stale"], count: int, argument: str | int = ""
@@ -119,19 +119,23 @@ class Store:
         `argument` is for "own" the id to go on after, for "stale" the ms of silence after which a
         consumer counts as gone.
         """
-        keys = self.keys
         now, newest, found = await self._claim(
             self.line,
-            (keys.inbox, keys.line_, keys.receipt_, keys.prizes_, keys.void_),
-            (keys.group, consumer, what, count, argument, MAX_MESSAGE_BYTES, LEFT_BEHIND),
+            self._claim_keys,
+            (
+                *(self.keys.group, consumer, what, count, argument, MAX_MESSAGE_BYTES, LEFT_BEHIND),
+                *(WINDOW_MS, *self._fields),
+            ),
         )
         return Claim(now, newest.decode(), [self._claimed(item) for item in found])
 
     def _claimed(self, item: list[Any]) -> Claimed:
-        entry_id, attempts, kind, raw, size, alone, effect_id, replay, *players = item
+        entry_id, attempts, kind, raw, size, alone, effect_id, replay, standings, *players = item
         entry = Entry(entry_id.decode(), attempts, alone=bool(alone))
         kind = kind.decode()
         effect = effect_id.decode("utf-8", "surrogateescape")
+        if standings:
+            entry.standings = standings
         if replay:
             entry.replay = _replay(replay)
         if kind:
@@ -139,8 +143,30 @@ class Store:
             entry.receipt = self._receipts[kind] + effect
         return Claimed(entry, kind, raw, size, effect)
 
-    async def read(self, entries: Sequence[Entry]) -> Snapshot:
-        """All that `decide` needs for these entries, read in one step."""
+    async def read(self, entries: Sequence[Entry], now: int = 0) -> Snapshot:
+        """All that `decide` needs for these entries, read in one step.
+
+        What the claim read already is not read again; `now` is the server's time then, in ms.
+        """
+        seen = Counter(name for entry in entries for name in entry.players)
+        known = [
+            entry
+            for entry in entries
+            if entry.standings is not None and all(seen[name] == 1 for name in entry.players)
+        ]
+        if len(known) == len(entries):
+            snapshot = Snapshot(now, {}, {}, {})
+        else:
+            passed = {entry.id for entry in known}
+            snapshot = await self._read_entries([entry for entry in entries if entry.id not in passed])
+        for entry in known:
+            assert entry.standings is not None
+            for name, (values, games) in zip(entry.players, entry.standings, strict=True):
+                snapshot.players[name] = self._player(([], values), [entry.id])
+                snapshot.windows[entry.id, name] = games
+        return snapshot
+
+    async def _read_entries(self, entries: Sequence[Entry]) -> Snapshot:
         depth: dict[str, int] = {}
         #: The lines of players with one message, alone on them, need not be read.
         lines: dict[str, list[str]] = {}
@@ -198,7 +224,7 @@ class Store:
             match_receipts=void_of,
         )
 
-    def _player(self, stored: list[Any], ids: list[str] | None) -> Player:
+    def _player(self, stored: Sequence[Any], ids: list[str] | None) -> Player:
         line, values = stored
         if ids is None:
             ids = [item.decode() for item in line]
@@ -296,14 +322,6 @@ class Store:
     async def wait_for_message(self, after: str, ms: int) -> None:
         """Returns when a message newer than `after` is there, or after `ms` at the latest."""
         await self.redis.xread({self.keys.inbox: after}, count=1, block=ms)
-
-
-def settings_digest(system: RatingSystem) -> str:
-    """16 hex digits that stand for a system and all its settings, defaults included."""
-    text = (
-        f"{system.name} {orjson.dumps(system.model_dump(mode='json'), option=orjson.OPT_SORT_KEYS).decode()}"
-    )
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _replay(raw: bytes) -> Replay | None:

@@ -92,6 +92,14 @@ class Wire:
             raise RuntimeError("the server did not carry out a transaction")
         return int(found[1]) + int(found[2]) / 1e6
 
+    def discard(self) -> None:
+        """Throws away the replies that are there already."""
+        try:
+            while len(self.socket.recv(1 << 16, socket.MSG_DONTWAIT)) == 1 << 16:
+                pass
+        except BlockingIOError:
+            pass
+
     def close(self) -> None:
         """Closes the connection."""
         self.socket.close()

@@ -82,11 +82,11 @@ class Site:
         return next(iter(self.ladders.values()))
 
     def named(self, name: str | None) -> tuple[Ladder, Keys]:
-        """The same, with the ladder's keys."""
+        """The same, with the ladder's keys, or with its shadow's if RATINGS_SHADOW is set."""
         from worker.keys import Keys
 
         ladder = self.ladder(name)
-        return ladder, Keys(ladder.name)
+        return ladder, Keys(ladder.name, shadow=self.settings.shadow)
 
 
 def whole_number(name: str, low: int, high: int | None = None) -> Callable[[object], int]:

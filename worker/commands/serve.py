@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -25,6 +26,12 @@ def worker(
     processes: Annotated[
         int, typer.Option(min=1, max=256, help="How many worker processes to run on this machine.")
     ] = 1,
+    shadow: Annotated[
+        bool,
+        typer.Option(
+            "--shadow", help="Rate beside another rater, into keys of its own; the same as RATINGS_SHADOW=1."
+        ),
+    ] = False,
 ) -> None:
     """Rate the matches of all configured ladders until SIGTERM or Ctrl-C.
 
@@ -34,6 +41,8 @@ def worker(
     started anew when one of them dies. The same as
     `arq worker.settings.WorkerSettings`, with a faster event loop.
     """
+    if shadow:
+        os.environ["RATINGS_SHADOW"] = "1"  # for the processes that are started, too
     site = load_site()
     # Until arq has its own handlers, and again when it is done with them.
     before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -29,7 +29,10 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
     async def look(redis: Redis) -> tuple[list[LadderStatus], list[Unread]]:
         from worker import queries
 
-        found = [await queries.ladder_status(redis, item.name, item.system.name, idle) for item in chosen]
+        found = [
+            await queries.ladder_status(redis, item.name, item.system.name, idle, shadow=site.settings.shadow)
+            for item in chosen
+        ]
         return found, await queries.unread_streams(redis, site.ladders, idle)
 
     async def count_jobs(redis: Redis) -> int:
@@ -45,6 +48,7 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(
             {
+                "shadow": site.settings.shadow,
                 "ladders": [asdict(item) for item in found],
                 "unread": [asdict(item) for item in unread],
                 "jobs_waiting": jobs,
@@ -52,15 +56,15 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
         )
         return
     for item in found:
-        _print_ladder(item)
+        _print_ladder(item, shadow=site.settings.shadow)
         print()
     fields([("arq jobs waiting", str(jobs))], indent=0)
     for gone in unread:
         heading(f"! {_sentence(gone)}")
 
 
-def _print_ladder(item: LadderStatus) -> None:
-    heading(f"{item.ladder} (system {item.system})")
+def _print_ladder(item: LadderStatus, *, shadow: bool) -> None:
+    heading(f"{item.ladder}{', its shadow' if shadow else ''} (system {item.system})")
     live = sum(worker.live for worker in item.workers)
     waiting = f"{item.backlog}, {item.claimed} of them claimed" if item.backlog else "0"
     fields(

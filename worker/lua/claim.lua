@@ -6,6 +6,8 @@
 -- KEYS[3]  prefix of the receipts of matches (strings)
 -- KEYS[4]  prefix of the receipts of tournaments (strings)
 -- KEYS[5]  prefix of the receipts of voids (strings)
+-- KEYS[6]  prefix of the players (hashes)
+-- KEYS[7]  prefix of the games (sorted sets)
 -- ARGV[1]  consumer group
 -- ARGV[2]  this worker's consumer name
 -- ARGV[3]  what to claim: 'new' (not delivered yet), 'own' (this consumer's, after a lost reply) or
@@ -14,14 +16,19 @@
 -- ARGV[5]  own: the stream id to go on after; stale: ms after which a silent consumer counts as gone
 -- ARGV[6]  the largest message that is read, in bytes
 -- ARGV[7]  the consumer name under which stopping workers leave what they could not finish
+-- ARGV[8]  ms of the window in which games are counted
+-- ARGV[9..] the hash fields of a player's state
 --
 -- Returns {server time in ms, id of the stream's newest entry, entries}; each entry is
--- {id, attempts, kind, message, size in bytes, alone, effect id, replay, player, ...}:
+-- {id, attempts, kind, message, size in bytes, alone, effect id, replay, standings, player, ...}:
 --   kind    'match', 'tournament', 'void', or '' when this script could not read it and queued it nowhere
 --   message false when there is none or it is too large
 --   alone   1 when no earlier message with this effect id is known and its players' lines hold
 --           nothing else, else 0: then the lines and the receipt need not be read
 --   replay  what replaying a dead letter added to the message, or false
+--   standings  of a match that is alone, whose time is a number: for each player {field values, games
+--           in the window}; nobody else can rate them meanwhile, so that they need not be read again.
+--           Otherwise false
 --
 -- Writes: the group's pending entries; new: RPUSH on each player's line, and the receipt key '? <id>'
 -- (reserved by the entries named there, the first of them may be rated); stale: deletes consumers that
@@ -48,7 +55,7 @@ local function read(raw)
     if type(player) ~= 'string' or player == '' or #player > 512 or seen[player] then return nil end
     seen[player] = true
   end
-  return kind, id, players
+  return kind, id, players, message.finished_at
 end
 
 local function queue(id, key, players)
@@ -61,6 +68,23 @@ local function queue(id, key, players)
   return 0
 end
 
+local fields = {}
+for i = 9, #ARGV do fields[i - 8] = ARGV[i] end
+
+local function standings(players, finished_at)
+  if type(finished_at) ~= 'number' then return false end
+  local from = string.format('%.0f', finished_at - ARGV[8])
+  local before = string.format('(%.0f', finished_at)
+  local found = {}
+  for i, player in ipairs(players) do
+    local values = redis.pcall('HMGET', KEYS[6] .. player, unpack(fields))
+    local games = redis.pcall('ZCOUNT', KEYS[7] .. player, from, before)
+    if values.err or type(games) ~= 'number' then return false end  -- read.lua says what is wrong
+    found[i] = {values, games}
+  end
+  return found
+end
+
 local function describe(entry, attempts, is_new)
   local id, raw, replay = entry[1], false, false
   for i = #entry[2] - 1, 1, -2 do
@@ -69,13 +93,14 @@ local function describe(entry, attempts, is_new)
   end
   local size = raw and #raw or 0
   if size > max_bytes then raw = false end
-  local kind, effect, players
-  if raw then kind, effect, players = read(raw) end
-  if not kind then return {id, attempts, '', raw, size, 0, '', replay} end
+  local kind, effect, players, finished_at
+  if raw then kind, effect, players, finished_at = read(raw) end
+  if not kind then return {id, attempts, '', raw, size, 0, '', replay, false} end
   local alone = 0
   if is_new then alone = queue(id, receipts[kind] .. effect, players) end
-  local described = {id, attempts, kind, raw, size, alone, effect, replay}
-  for i, player in ipairs(players) do described[8 + i] = player end
+  local standing = alone == 1 and kind == 'match' and standings(players, finished_at)
+  local described = {id, attempts, kind, raw, size, alone, effect, replay, standing}
+  for i, player in ipairs(players) do described[9 + i] = player end
   return described
 end
 

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from contracts import Cause, RatingUpdated
-from contracts.names import FIELD, GROUP
+from contracts.names import FIELD
 from worker.keys import Keys
 from worker.queries.letters import Letter, letters
 from worker.queries.streams import Entry, Unreadable, age, as_json, entries
@@ -144,7 +144,7 @@ async def _void(redis: Redis, keys: Keys, match_id: str) -> RatingUpdated | None
 
 async def _waiting(redis: Redis, keys: Keys, effect_id: str, entry_id: str, now: int) -> Trace:
     try:
-        claims = await redis.xpending_range(keys.inbox, GROUP, entry_id, entry_id, 1)
+        claims = await redis.xpending_range(keys.inbox, keys.group, entry_id, entry_id, 1)
     except ResponseError as error:
         if "NOGROUP" not in str(error):
             raise

@@ -12,7 +12,7 @@ from contracts.names import FIELD
 from worker.keys import Keys
 from worker.queries.streams import Entry, entries, whole
 
-__all__ = ["Letter", "letters"]
+__all__ = ["Letter", "letter_of", "letters"]
 
 #: Dead letters that are read in one step; a message has 16 KiB at most when it is not itself the fault.
 _PAGE: Final = 100
@@ -34,6 +34,8 @@ class Letter:
     #: Times in ms.
     first_seen: int
     dead_at: int
+    #: What people did to it, oldest first: a JSON array; empty when nobody did anything.
+    history: str = ""
 
 
 async def letters(
@@ -42,12 +44,13 @@ async def letters(
     """The dead letters, newest first; only those with one of the `reasons` when any are given."""
     wanted = frozenset(reasons)
     async for entry in entries(redis, keys.dead_letters, page=page, reverse=True):
-        letter = _letter(entry)
+        letter = letter_of(entry)
         if not wanted or letter.reason in wanted:
             yield letter
 
 
-def _letter(entry: Entry) -> Letter:
+def letter_of(entry: Entry) -> Letter:
+    """A dead letter from its stream entry."""
     entry_id, fields = entry
 
     def text(name: bytes) -> str:
@@ -62,4 +65,5 @@ def _letter(entry: Entry) -> Letter:
         attempts=whole(fields.get(b"attempts")),
         first_seen=whole(fields.get(b"first_seen")),
         dead_at=whole(fields.get(b"dead_at")),
+        history=text(b"history"),
     )

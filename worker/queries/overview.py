@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from contracts.names import GROUP, inbox, scope
+from contracts.names import GROUP, SHADOW_GROUP, inbox, scope
 from worker.keys import Keys
 from worker.queries.letters import letters
 from worker.queries.streams import age, server_time, whole
@@ -78,9 +78,11 @@ class Unread:
     configured: bool
 
 
-async def ladder_status(redis: Redis, ladder: str, system: str, idle: int) -> LadderStatus:
-    """The state of one ladder; a consumer silent for `idle` ms does not count as running."""
-    keys = Keys(ladder)
+async def ladder_status(
+    redis: Redis, ladder: str, system: str, idle: int, *, shadow: bool = False
+) -> LadderStatus:
+    """The state of a ladder, or of its shadow; a consumer silent for `idle` ms does not count as running."""
+    keys = Keys(ladder, shadow=shadow)
     now = await server_time(redis, keys.inbox)
     async with redis.pipeline(transaction=False) as pipe:
         pipe.xlen(keys.inbox)
@@ -91,7 +93,7 @@ async def ladder_status(redis: Redis, ladder: str, system: str, idle: int) -> La
         pipe.hgetall(keys.counts)
         pipe.hgetall(keys.workers)
         backlog, oldest, players, events, dead, counts, shares = await pipe.execute()
-    consumers = await _consumers(redis, keys.inbox, idle, shares) or ()
+    consumers = await _consumers(redis, keys.inbox, idle, shares, keys.group) or ()
     by_reason: Counter[str] = Counter()
     if dead:
         async for letter in letters(redis, keys, page=1000):
@@ -131,6 +133,9 @@ async def unread_streams(redis: Redis, configured: Collection[str], idle: int) -
         if not messages and not known:
             continue
         consumers = await _consumers(redis, stream, idle)
+        shadows = await _consumers(redis, stream, idle, group=SHADOW_GROUP)
+        if shadows is not None:  # it takes the matches as workers do
+            consumers = [*(consumers or ()), *shadows]
         if consumers is None:
             unread.append(Unread(ladder, messages, "never-read", known))
         elif not any(consumer.live for consumer in consumers):
@@ -139,11 +144,11 @@ async def unread_streams(redis: Redis, configured: Collection[str], idle: int) -
 
 
 async def _consumers(
-    redis: Redis, stream: str, idle: int, shares: Mapping[bytes, bytes] | None = None
+    redis: Redis, stream: str, idle: int, shares: Mapping[bytes, bytes] | None = None, group: str = GROUP
 ) -> list[Consumer] | None:
     """The group's consumers, with their busy shares as they left them; None when there is no group."""
     try:
-        infos: list[dict[str, Any]] = await redis.xinfo_consumers(stream, GROUP)
+        infos: list[dict[str, Any]] = await redis.xinfo_consumers(stream, group)
     except ResponseError as error:
         if "NOGROUP" in str(error) or "no such key" in str(error):
             return None

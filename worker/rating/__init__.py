@@ -1,4 +1,6 @@
-"""The rating systems: pure rules, one module each."""
+"""The rating systems: pure rules, one module each. This is what a system of another package imports."""
+
+from typing import Final
 
 from worker.rating.backgammon import Backgammon
 from worker.rating.base import Game, InvalidGame, Number, Outcome, RatingSystem, Side, State, Step
@@ -7,10 +9,12 @@ from worker.rating.fide import Fide
 from worker.rating.glicko import Glicko
 from worker.rating.glicko2 import Glicko2
 from worker.rating.glicko_periods import GlickoPeriods
+from worker.rating.registry import BrokenSystem, Systems
 
 __all__ = [
     "SYSTEMS",
     "Backgammon",
+    "BrokenSystem",
     "Fibs",
     "Fide",
     "Game",
@@ -26,12 +30,5 @@ __all__ = [
     "Step",
 ]
 
-#: Every system by the name that a ladder's configuration uses.
-SYSTEMS: dict[str, type[RatingSystem]] = {
-    Backgammon.name: Backgammon,
-    Fide.name: Fide,
-    Fibs.name: Fibs,
-    Glicko.name: Glicko,
-    GlickoPeriods.name: GlickoPeriods,
-    Glicko2.name: Glicko2,
-}
+#: Every system by the name that a ladder's configuration uses, those of other packages included.
+SYSTEMS: Final = Systems(Backgammon, Fide, Fibs, Glicko, GlickoPeriods, Glicko2)

@@ -179,6 +179,10 @@ class RatingSystem(BaseModel, ABC):
         """
         return own - opponent
 
+    def rated(self, state: State) -> bool:
+        """Whether the player has a rating; one that is made of too few games may be none yet."""
+        return True
+
     def listed(self, state: State) -> bool:
         """Whether a player in this state stands on the leaderboard."""
         return True
@@ -197,7 +201,7 @@ class RatingSystem(BaseModel, ABC):
             cube=event.cube or 1,
             length=int(event.figures["length"]) if "length" in event.figures else None,
         )
-        return self.under(event.rules).rate(self._before(first), self._before(second), game)
+        return self.under(event.rules).rate(self.state_before(first), self.state_before(second), game)
 
     def under(self, rules: str) -> RatingSystem:
         """This system with one version of its rules for games of any time, to recompute old events.
@@ -208,9 +212,9 @@ class RatingSystem(BaseModel, ABC):
 
     def recompute_close(self, part: PlayerUpdate) -> Side:
         """What closing a period gives by the figures of its event's own player part."""
-        return self.close(self._before(part))
+        return self.close(self.state_before(part))
 
-    def _before(self, part: PlayerUpdate) -> State:
+    def state_before(self, part: PlayerUpdate) -> State:
         """The state before an event, from its figures; one that is missing stood at its start."""
         start = zip(self.fields, self.initial().extra, strict=True)
         return State(

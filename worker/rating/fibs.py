@@ -63,11 +63,6 @@ class Fibs(RatingSystem):
         """D * sqrt(n): the difference as it counts in a match to n points."""
         return difference(expected, self.divisor_at(finished_at))
 
-    def void(self, state: State, part: PlayerUpdate) -> State:
-        """The change is taken back, and with it the experience that the match gave."""
-        gained = part.figures["experience_after"] - part.figures["experience_before"]
-        return super().void(state, part)._replace(extra=(max(state.extra[0] - gained, 0.0),))
-
     def rate(self, first: State, second: State, game: Game) -> Outcome:
         """Both changes, each from its own K; raises InvalidGame for a draw or an unlimited match."""
         if game.scores not in ((1, 0), (0, 1)):

@@ -208,6 +208,10 @@ class Fide(RatingSystem):
         """The state after a prize; one that is unrated stays unrated."""
         return super().award(state, points) if state.rating else state
 
+    def rated(self, state: State) -> bool:
+        """Whether the rating is not 0, which means unrated."""
+        return bool(state.rating)
+
     def listed(self, state: State) -> bool:
         """Whether the player is rated."""
         return bool(state.rating)

@@ -1,0 +1,251 @@
+"""Part 5: what a match costs as players, windows and backlog grow, and the memory it takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from benchmarks.lab import Drain, Lab, Summary, summary
+from benchmarks.matches import LADDER, LONG, SHORT, Ids, Matches
+from benchmarks.processes import Program
+from benchmarks.report import Column, Section, Spread, Target
+from contracts.names import inbox, outbox
+from worker.keys import Keys
+
+__all__ = ["growth"]
+
+_DAY_MS = 86_400_000
+_PLAYERS = (1_000, 1_000_000)
+_WINDOWS = (1, 50, 300, 2_000)
+_BACKLOGS = (1_000, 1_000_000)
+
+# KEYS: prefix of the players, leaderboard. ARGV: format of an id, first, last, games, last game in ms.
+_ADD_PLAYERS = """
+for i = tonumber(ARGV[2]), tonumber(ARGV[3]) do
+  local player, rating = string.format(ARGV[1], i), tostring(1200 + i % 600)
+  redis.call('HSET', KEYS[1] .. player, 'rating', rating, 'sequence', ARGV[4], 'games', ARGV[4],
+    'last_game', ARGV[5])
+  redis.call('ZADD', KEYS[2], rating, player)
+end
+"""
+# KEYS: a player's games, prefix of the games. ARGV: format of an id, first, last.
+_COPY_GAMES = """
+for i = tonumber(ARGV[2]), tonumber(ARGV[3]) do
+  redis.call('COPY', KEYS[1], KEYS[2] .. string.format(ARGV[1], i))
+end
+"""
+# KEYS: inbox. ARGV: the message with %s for the match id and both players, the format of a player's id,
+# first, last, players.
+_ADD_MATCHES = """
+for i = tonumber(ARGV[3]), tonumber(ARGV[4]) do
+  local one = math.random(0, ARGV[5] - 1)
+  local other = (one + math.random(1, ARGV[5] - 1)) % ARGV[5]
+  local names = {string.format(ARGV[2], one), string.format(ARGV[2], other)}
+  local id = string.format('00000000-0000-4000-9000-%012d', i)
+  redis.call('XADD', KEYS[1], '*', 'message', string.format(ARGV[1], id, names[1], names[2], names[1]))
+end
+"""
+#: How much one call of these does, so that none holds the server for long.
+_AT_ONCE = 50_000
+
+
+def growth(lab: Lab) -> Section:
+    """Players, windows, backlog, memory."""
+    columns = (
+        Column("name", ""),
+        Column("rate", "matches/s"),
+        Column("cpu_us", "CPU of both, µs each"),
+        Column("against", "÷ the first", 2),
+        Column("worker_us", "worker, µs"),
+        Column("server_us", "server, µs"),
+    )
+    section = Section("Growth: the cost of a match as the work grows, and its memory", columns)
+    _players_and_windows(lab, section)
+    _backlog(lab, section)
+    _memory(lab, section)
+    return section
+
+
+def _row(section: Section, name: str, figures: Summary, first: Summary, **more: Any) -> float:
+    cost, least = _cost(figures), _cost(first)
+    section.rows.append(figures.row(name, cpu_us=cost, against=cost / least, **more))
+    return cost / least
+
+
+def _cost(figures: Summary) -> Spread:
+    pairs = zip(figures.worker_us.values, figures.server_us.values, strict=True)
+    return Spread([worker + server for worker, server in pairs])
+
+
+def _players_and_windows(lab: Lab, section: Section) -> None:
+    """Ladders side by side on one server, with one worker for all."""
+    by_players = {players: f"players-{players}" for players in _sizes(lab, _PLAYERS)}
+    by_window = {games: f"games-{games}" for games in _WINDOWS}
+    ladders = [*by_players.values(), *by_window.values()]
+    config = lab.server.directory / "ladders.toml"
+    config.write_text("".join(f"[ladders.{ladder}]\n" for ladder in ladders))
+    lab.wire.at_once(lab.emptied(*ladders))
+    for players, ladder in by_players.items():
+        lab.step(f"making {players:,} players")
+        _add_players(lab, ladder, players, games=0)
+    some = lab.size(1_000, 100)
+    for games, ladder in by_window.items():
+        lab.step(f"making {some:,} players with {games:,} games in the window")
+        _add_players(lab, ladder, some, games=games)
+        _add_games(lab, ladder, some, games)
+    players_done: dict[int, list[Drain]] = {players: [] for players in by_players}
+    games_done: dict[int, list[Drain]] = {games: [] for games in by_window}
+    with lab.workers(ladder=ladders[0], RATINGS_CONFIG=str(config)) as workers:
+        for turn in range(lab.size(3, 1)):
+            for players, ladder in by_players.items():
+                lab.step(f"round {turn + 1}: {players:,} players")
+                count = lab.size(12_000, 1_000)
+                players_done[players].append(_more(lab, ladder, players, count, turn, workers))
+            for games, ladder in by_window.items():
+                lab.step(f"round {turn + 1}: {games:,} games in the window")
+                games_done[games].append(_more(lab, ladder, some, lab.size(6_000, 500), turn, workers))
+    figures = {players: summary(drains) for players, drains in players_done.items()}
+    fewest = next(iter(figures.values()))
+    for players, figure in figures.items():
+        share = _row(section, f"{players:,} players", figure, fewest, players=players)
+    section.targets.append(
+        Target(f"cost with {max(figures):,} players ÷ {min(figures):,}", "<= 1.3", share, share <= 1.3)
+    )
+    figures = {games: summary(drains) for games, drains in games_done.items()}
+    for games, figure in figures.items():
+        share = _row(section, f"{games:,} games in the window", figure, figures[1], games=games)
+    section.targets.append(Target("cost with 2,000 games in the window ÷ 1", "<= 1.3", share, share <= 1.3))
+
+
+def _sizes(lab: Lab, sizes: Sequence[int]) -> list[int]:
+    return [min(size, lab.size(size, 20_000)) for size in sizes]
+
+
+def _more(lab: Lab, ladder: str, players: int, count: int, turn: int, workers: Sequence[Program]) -> Drain:
+    commands = Matches(count, players, seed=f"{ladder} {turn}", ladder=ladder).commands()
+    return lab.drain(commands, workers, ladder=ladder, keep=True)
+
+
+def _calls(lab: Lab, script: str, keys: Sequence[str], first: Sequence[str], count: int, *rest: str) -> None:
+    """Calls a script that takes a first and a last number, again and again up to `count`."""
+    for at in range(0, count, _AT_ONCE):
+        last = min(at + _AT_ONCE, count) - 1
+        lab.wire.call("EVAL", script, len(keys), *keys, *first, at, last, *rest)
+
+
+def _add_players(lab: Lab, ladder: str, players: int, games: int) -> None:
+    keys = Keys(ladder)
+    yesterday = str(int(time.time() * 1000) - _DAY_MS)
+    _calls(
+        lab, _ADD_PLAYERS, (keys.player_, keys.leaderboard), (LONG.player,), players, str(games), yesterday
+    )
+
+
+def _add_games(lab: Lab, ladder: str, players: int, games: int) -> None:
+    """The same games for each player: spread over the window, a day of it left free at both ends."""
+    newest = int(time.time() * 1000) - _DAY_MS
+    scores = (newest - number * 5 * _DAY_MS // games for number in range(games))
+    pairs = [part for pair in zip(scores, LONG.matches(games, ladder), strict=True) for part in pair]
+    keys = Keys(ladder)
+    template = keys.games_ + LONG.player % 0
+    for at in range(0, len(pairs), 1_000):
+        lab.wire.call("ZADD", template, *pairs[at : at + 1_000])
+    _calls(lab, _COPY_GAMES, (template, keys.games_), (LONG.player,), players)
+
+
+def _backlog(lab: Lab, section: Section) -> None:
+    """A thousand waiting, again and again; and the first of a million."""
+    few, many = _sizes(lab, _BACKLOGS)
+    times, part = lab.size(12, 2), lab.size(15_000, 1_000)
+    players = 100_000
+    drains: dict[int, list[Drain]] = {few: [], many: []}
+    memory = 0.0
+    for turn in range(lab.size(2, 1)):
+        with lab.workers() as workers:
+            lab.step(f"round {turn + 1}: a backlog of {few:,}, {times} times")
+            small = [
+                lab.drain(Matches(few, players, seed=f"{turn}").commands(), workers) for turn in range(times)
+            ]
+        drains[few].append(_together(small))
+        lab.step(f"round {turn + 1}: a backlog of {many:,}")
+        lab.wire.at_once(lab.emptied())
+        begun = _memory_used(lab)
+        _add_matches(lab, many, players)
+        memory = (_memory_used(lab) - begun) / many
+        with lab.workers() as workers:
+            drains[many].append(_window(lab, workers, part))
+    figures = {backlog: summary(found) for backlog, found in drains.items()}
+    for backlog, figure in figures.items():
+        _row(section, f"backlog of {backlog:,}", figure, figures[few], backlog=backlog)
+    section.notes.append(
+        f"Backlog of {few:,}: {times} times in each round. Backlog of {many:,}: {part:,} of it rated in each "
+        f"round; a waiting match takes {memory:,.0f} bytes."
+    )
+
+
+def _together(drains: Sequence[Drain]) -> Drain:
+    return Drain(
+        sum(drain.matches for drain in drains),
+        sum(drain.seconds for drain in drains),
+        sum(drain.worker_cpu for drain in drains),
+        sum(drain.server_cpu for drain in drains),
+        "",
+    )
+
+
+def _window(lab: Lab, workers: Sequence[Program], count: int) -> Drain:
+    """The next matches that running workers rate of a backlog that they do not finish."""
+    stream = outbox(LADDER)
+
+    def look() -> tuple[int, float, float, float]:
+        rated = lab.wire.call("XLEN", stream)
+        return rated, time.monotonic(), sum(worker.cpu() for worker in workers), lab.server_cpu()
+
+    while not lab.wire.call("XLEN", stream):
+        time.sleep(0.02)
+    before = look()
+    while (after := look())[0] < before[0] + count:
+        time.sleep(0.02)
+    rated, seconds, worker_cpu, server_cpu = (end - begin for begin, end in zip(before, after, strict=True))
+    return Drain(int(rated), seconds, worker_cpu, server_cpu, "")
+
+
+def _add_matches(lab: Lab, count: int, players: int) -> None:
+    sample = Matches(1, 2, ids=Ids("@%d", long=False), seed="@match").messages()[0]
+    for old in ('"@match0"', '"@0"', '"@1"'):
+        sample = sample.replace(old, '"%s"')
+    _calls(lab, _ADD_MATCHES, (inbox(LADDER),), (sample, LONG.player), count, str(players))
+
+
+def _memory(lab: Lab, section: Section) -> None:
+    """The difference that players with one match make, and then that of further matches."""
+    players = lab.size(10_000, 1_000)
+    for ids, name in ((LONG, "ids of 36 characters"), (SHORT, "short ids")):
+        lab.step(f"memory, {name}")
+        first = Matches(players // 2, players, seed="a", ids=ids, everyone_once=True)
+        further = Matches(2 * players, players, seed="b", ids=ids)
+        with lab.workers() as workers:
+            lab.wire.at_once(lab.emptied())
+            empty = _memory_used(lab)
+            lab.drain(first.commands(), workers, keep=True)
+            once = _memory_used(lab)
+            lab.drain(further.commands(), workers, keep=True)
+            full = _memory_used(lab)
+        match = (full - once) / further.count
+        player = (once - empty - match * first.count) / players
+        event = lab.wire.call("MEMORY", "USAGE", outbox(LADDER), "SAMPLES", 0) / (first.count + further.count)
+        receipt = lab.wire.call("MEMORY", "USAGE", Keys(LADDER).receipt(next(ids.matches(1, "b"))))
+        section.rows.append({"name": f"memory, {name}", "bytes_a_match": match, "bytes_a_player": player})
+        section.notes.append(
+            f"Memory, {name}: {match:,.0f} bytes a rated match (of that its event {event:,.0f}, its receipt "
+            f"{receipt:,}, the rest in both windows), {player:,.0f} bytes a player."
+        )
+        section.targets.append(Target(f"bytes a rated match, {name}", "<= 1024", match, match <= 1024))
+
+
+def _memory_used(lab: Lab) -> float:
+    """Bytes of the server's memory, without buffers of clients, once nothing is under way."""
+    time.sleep(0.3)
+    about = lab.info("memory")
+    return float(about["used_memory"]) - float(about.get("mem_clients_normal", 0))

@@ -1,0 +1,186 @@
+"""What the tests of dead letters share: a ladder, ways to fill and empty it, and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fakeredis import FakeAsyncRedis
+from redis.asyncio import Redis
+
+from contracts import RatingUpdated
+from contracts.names import FIELD
+from embedded import Endpoint
+from worker.engine import Engine, Limits
+from worker.intake import Intake
+from worker.keys import Keys
+from worker.letters import Filter, Letters, Order, Outcome, Replay, Result, Setup
+from worker.queries import Letter
+from worker.queries import letters as all_letters
+from worker.rating import Backgammon, RatingSystem
+from worker.store import Store
+
+DAY = 86_400_000
+HORIZON = 14 * DAY
+
+
+class Office:
+    """A ladder with its dead letters."""
+
+    def __init__(self, redis: Redis, ladder: str, system: RatingSystem | None = None) -> None:
+        self.redis, self.ladder = redis, ladder
+        self.system = system or Backgammon()
+        self.keys = Keys(ladder)
+        self.setup = Setup(ladder, self.system, HORIZON, 30_000)
+        self.letters = Letters(redis, ladder)
+        self.now = int(time.time() * 1000)
+
+    def match(self, match_id: str, players: tuple[str, str] = ("ada", "bob"), **other: Any) -> dict[str, Any]:
+        """A match that the first player won a minute ago."""
+        match = {"match_id": match_id, "ladder": self.ladder, "players": list(players), "winner": players[0]}
+        return {**match, "finished_at": self.now - 60_000, **other}
+
+    async def send(self, *messages: dict[str, Any] | bytes) -> list[str]:
+        """Puts messages into the inbox as a match server does."""
+        ids = []
+        for message in messages:
+            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+            ids.append((await self.redis.xadd(self.keys.inbox, {FIELD: raw})).decode())
+        return ids
+
+    async def bury(self, *messages: dict[str, Any] | bytes, **fields: Any) -> list[str]:
+        """Puts messages straight among the dead letters, one ms after another; returns their ids."""
+        ids = []
+        for number, message in enumerate(messages):
+            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+            seen = self.now - 100_000 + number
+            letter: dict[Any, Any] = {
+                "message": raw,
+                "reason": "failed",
+                "detail": "it failed 10 times",
+                "source_id": f"{seen}-0",
+                "attempts": 3,
+                "first_seen": seen,
+                "dead_at": self.now - 50_000,
+                **fields,
+            }
+            ids.append((await self.redis.xadd(self.keys.dead_letters, letter)).decode())
+        return ids
+
+    def engine(self, name: str = "test", **limits: Any) -> Engine:
+        store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
+        return Engine(store, self.ladder, self.system, name, Limits(**limits))
+
+    async def work(self) -> None:
+        """Rates all that is in the inbox."""
+        engine = self.engine()
+        await engine.store.create_group()
+        while await engine.claim_new() or engine.waiting:
+            await engine.settle()
+        await engine.leave()
+
+    async def die(self, *messages: dict[str, Any] | bytes) -> list[Letter]:
+        """Sends messages and has them rated; returns all dead letters, oldest first."""
+        await self.send(*messages)
+        await self.work()
+        return await self.dead()
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[Intake]:
+        """A worker that runs meanwhile."""
+        intake = Intake(self.engine("worker"))
+        task = asyncio.create_task(intake.run())
+        try:
+            while not await self.letters.workers(30_000):
+                await asyncio.sleep(0.005)
+            yield intake
+        finally:
+            intake.stop()
+            await task
+
+    async def replay(
+        self, *ids: str, where: Filter | None = None, name: str | None = None, **order: Any
+    ) -> list[Result]:
+        """Replays with a worker at work."""
+        async with self.worker():
+            return await self.results(*ids, where=where, name=name, **order)
+
+    async def results(
+        self,
+        *ids: str,
+        where: Filter | None = None,
+        name: str | None = None,
+        dry: bool = False,
+        **order: Any,
+    ) -> list[Result]:
+        """Replays with whoever is at work."""
+        replay = Replay(self.redis, self.setup, Order(where or Filter(ids=ids), **order), name)
+        results = replay.dry_run() if dry else replay.results()
+        found = [result async for result in results]
+        assert replay.total == len(found)
+        return found
+
+    async def dead(self) -> list[Letter]:
+        """The dead letters, oldest first."""
+        return [letter async for letter in all_letters(self.redis, self.keys)][::-1]
+
+    async def events(self) -> list[RatingUpdated]:
+        entries = await self.redis.xrange(self.keys.outbox)
+        return [
+            RatingUpdated.model_validate_json(fields[b"message"]).model_copy(update={"id": entry_id.decode()})
+            for entry_id, fields in entries
+        ]
+
+    async def dump(self) -> dict[str, Any]:
+        """Everything that the ladder has in Redis."""
+        found: dict[str, Any] = {}
+        for key in sorted(await self.redis.keys(f"ratings:{{{self.ladder}}}*")):
+            kind = (await self.redis.type(key)).decode()
+            name = key.decode("utf-8", "backslashreplace")
+            if kind == "stream":
+                found[name] = await self.redis.xrange(key)
+            elif kind == "zset":
+                found[name] = await self.redis.zrange(key, 0, -1, withscores=True)
+            elif kind == "hash":
+                found[name] = await self.redis.hgetall(key)  # type: ignore[misc]
+            else:
+                found[name] = await self.redis.get(key)
+        return found
+
+
+def outcomes(results: Iterable[Result]) -> list[str]:
+    return [result.outcome.value for result in results]
+
+
+def tally(results: Iterable[Result]) -> dict[Outcome, int]:
+    return dict(Counter(result.outcome for result in results))
+
+
+@pytest.fixture(params=["fake", pytest.param("server", marks=pytest.mark.server)])
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Redis]:
+    """A client of a fake server, and of the real one."""
+    if request.param == "fake":
+        async with FakeAsyncRedis(version=(7,)) as fake:
+            yield fake
+    else:
+        endpoint: Endpoint = request.getfixturevalue("server")
+        async with Redis.from_url(endpoint.url) as real:
+            yield real
+
+
+@pytest.fixture
+def office(client: Redis, ladder: str) -> Office:
+    """A ladder on either server."""
+    return Office(client, ladder)
+
+
+@pytest.fixture
+def real(redis: Redis, ladder: str) -> Office:
+    """A ladder on the real server."""
+    return Office(redis, ladder)

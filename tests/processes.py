@@ -1,0 +1,102 @@
+"""Worker processes for tests: started with a configuration of their own, watched by their log, killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Worker", "command", "config_file", "until"]
+
+_MAIN = [sys.executable, "-c", "from worker.cli import main; main()"]
+_PATIENCE = 20.0
+
+
+def environment(url: str, config: Path, **other: str) -> dict[str, str]:
+    """This process's environment with the given RATINGS_* variables and no others."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RATINGS_")}
+    return {**kept, "RATINGS_REDIS_URL": url, "RATINGS_CONFIG": str(config), **other}
+
+
+def config_file(path: Path, ladder: str, **settings: Any) -> Path:
+    """Writes a configuration with one ladder; nested settings become inline tables."""
+    lines = [f"{name} = {_toml(value)}" for name, value in settings.items()]
+    path.write_text(f"[ladders.{ladder}]\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f'"{name}" = {_toml(item)}' for name, item in value.items()) + " }"
+    return json.dumps(value)
+
+
+def command(*arguments: str, url: str, config: Path) -> subprocess.CompletedProcess[str]:
+    """Runs the command line to its end, in a process of its own."""
+    return subprocess.run(
+        [*_MAIN, *arguments], env=environment(url, config), capture_output=True, text=True, check=False
+    )
+
+
+def until(happened: Callable[[], Any], seconds: float = _PATIENCE, pause: float = 0.01) -> Any:
+    """Waits until something is true and returns it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if found := happened():
+            return found
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(pause)
+
+
+class Worker:
+    """A worker process; its log is kept in a file."""
+
+    def __init__(self, url: str, config: Path, log: Path, **other: str) -> None:
+        self.log = log
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(
+                [*_MAIN, "worker"],
+                env=environment(url, config, **other),
+                stdin=subprocess.DEVNULL,
+                stderr=file,
+            )
+
+    @classmethod
+    @contextmanager
+    def running(cls, url: str, config: Path, log: Path, **other: str) -> Iterator[Worker]:
+        """A worker that has begun, and that is gone at the end."""
+        worker = cls(url, config, log, **other)
+        try:
+            until(lambda: worker.said("rating"))
+            yield worker
+        finally:
+            worker.kill()
+
+    def said(self, words: str) -> bool:
+        """Whether an event of the log begins with these words."""
+        return any(str(line.get("event", "")).startswith(words) for line in self.lines())
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The log, as far as it is written."""
+        return [
+            json.loads(line)
+            for line in self.log.read_text().splitlines()
+            if line.startswith("{") and line.endswith("}")
+        ]
+
+    def stop(self) -> None:
+        """Ends it in good order."""
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(15)
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        self.process.kill()
+        self.process.wait()

@@ -1,0 +1,98 @@
+"""What is shipped: the wheel has what it needs and nothing else, and no file tells where it was made."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: Folders of the machine on which this is made, and hosts of package registries; put together here, so that
+#: this file does not hold them itself.
+TRACES = [
+    *(f"/{folder}/" for folder in ("work", "root", "home")),
+    f"/{'tmp'}/v",
+    *(
+        ".".join(parts)
+        for parts in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("deb", "debian"))
+    ),
+    "/simple" + "/",
+]
+
+
+def run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def known_files(*folders: str) -> set[str]:
+    """Files that are in git, or would be with the next commit."""
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *folders)
+    return {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
+    made = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(made))
+    (path,) = made.iterdir()
+    assert re.fullmatch(r"match_ratings-[\d.]+-py3-none-any\.whl", path.name)
+    with zipfile.ZipFile(path) as opened:
+        yield opened
+
+
+def test_the_wheel_holds_all_files_of_both_packages_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == known_files("contracts", "worker")
+
+
+def test_the_wheel_has_scripts_for_redis_schemas_and_type_markers(wheel: zipfile.ZipFile) -> None:
+    names = set(wheel.namelist())
+    assert {f"worker/lua/{name}.lua" for name in ("claim", "read", "commit", "heal", "leave")} <= names
+    assert {f"contracts/schemas/{name}.json" for name in ("match-finished", "rating-updated")} <= names
+    assert {"contracts/py.typed", "worker/py.typed"} <= names
+    assert not [name for name in names if name.split("/")[0] in ("tests", "scripts")]
+
+
+def test_the_wheel_installs_the_command(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert "match-ratings = worker.cli:main" in wheel.read(name).decode()
+
+
+def test_what_is_in_the_wheel_works_without_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    wheel.extractall(tmp_path / "unpacked")
+    program = """
+import sys
+from pathlib import Path
+
+import contracts, worker
+from contracts import MatchFinished
+from worker.rating import SYSTEMS
+from worker.store import Store
+
+for package in contracts, worker:
+    assert Path(package.__file__).is_relative_to(sys.argv[1]), package.__file__
+Store(None, "backgammon", SYSTEMS["backgammon"](), horizon=1, line=object())
+print("loaded")
+"""
+    unpacked = str(tmp_path / "unpacked")
+    env = {"PYTHONPATH": unpacked, "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    assert run(sys.executable, "-c", program, unpacked, cwd=tmp_path, env=env) == "loaded\n"
+    command = "import sys; sys.argv[1:] = ['--help']; from worker.cli import main; main()"
+    assert "leaderboard" in run(sys.executable, "-c", command, cwd=tmp_path, env=env)
+
+
+def test_no_file_holds_a_path_of_this_machine_or_the_host_of_a_registry() -> None:
+    found = []
+    for name in sorted(known_files()):
+        text = (ROOT / name).read_bytes().decode("utf-8", "replace")
+        for number, line in enumerate(text.splitlines(), 1):
+            found += [f"{name}:{number}: {trace}" for trace in TRACES if trace in line]
+    assert found == []

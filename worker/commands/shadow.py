@@ -1,0 +1,72 @@
+"""`shadow`: what rates beside another rater."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from worker.commands.common import NOT_WRITTEN, WRONG_INPUT, Fault, JsonOption, LadderOption, load_site
+from worker.commands.output import busy, note, print_json
+from worker.commands.server import run
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="Look after what rates beside another rater.")
+
+
+@app.callback()
+def _group() -> None:
+    """Look after what rates beside another rater: worker --shadow."""
+
+
+@app.command("clear", short_help="Drop a shadow and all it has rated.")
+def clear(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    ladder: LadderOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Drop a ladder's shadow: its ratings, ledger, dead letters and settings.
+
+    Stop its workers first. Matches that wait in the inbox stay there. The ladder is then free for
+    workers that are authoritative, which until then refuse it. Run compare before: nothing of the
+    shadow is kept.
+    """
+    site = load_site()
+    name = site.ladder(ladder).name
+    idle = int(site.settings.idle_seconds * 1000)
+
+    async def act(redis: Redis) -> int:
+        from worker.moving.shadow import Shadow, StillRunning
+
+        shadow = Shadow(redis, name)
+        if not yes:
+            found = await shadow.contents()
+            note(
+                f"The shadow of ladder {name}: {found.players} players on the leaderboard, "
+                f"{found.events} events, {found.dead_letters} dead letters."
+            )
+            _ask()
+        try:
+            with busy("Dropping"):
+                return await shadow.clear(idle)
+        except StillRunning as error:
+            text = f"the shadow of ladder {name} has running workers, stop them first: {error}"
+            raise Fault(text, NOT_WRITTEN) from None
+
+    count = run(site.settings.redis_url, act)
+    if json:
+        print_json({"ladder": name, "keys": count})
+    else:
+        print(f"shadow of {name}: {count} keys dropped")
+
+
+def _ask() -> None:
+    """Asks on a terminal; raises Fault for a no, and where nobody can be asked."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise Fault("--yes: it is required where nobody can be asked", WRONG_INPUT)
+    typer.confirm("Drop all of it?", abort=True, err=True)

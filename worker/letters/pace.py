@@ -1,0 +1,72 @@
+"""How fast a replay goes, and when it has to end."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from worker.letters.store import Letters
+
+__all__ = ["Pace", "Watch"]
+
+#: Seconds between two looks at whether workers still run and work.
+_LOOK: Final = 1.0
+
+
+class Pace:
+    """So many a second, evenly; without a rate as many as there are."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._rate = rate
+        self._due = time.monotonic()
+
+    def allowed(self, most: int) -> int:
+        """How many may go now."""
+        if self._rate is None:
+            return most
+        now = time.monotonic()
+        # What was not used in the last tenth of a second may be made up for, but no more.
+        self._due = max(self._due, now - max(0.1, 1 / self._rate))
+        return min(most, int((now - self._due) * self._rate))
+
+    @property
+    def rests(self) -> bool:
+        """Whether the next one has to wait for its time."""
+        return self.allowed(1) == 0
+
+    def went(self, count: int) -> None:
+        """Says that so many went."""
+        if self._rate is not None:
+            self._due += count / self._rate
+
+
+class Watch:
+    """Tells a replay that waits in vain from one that only has to wait."""
+
+    def __init__(self, letters: Letters, *, idle: int, patience: float) -> None:
+        """`idle` in ms, as in `Letters.workers`; `patience` in seconds."""
+        self._letters = letters
+        self._idle = idle
+        self._patience = patience
+        self._moved_at = self._looked_at = time.monotonic()
+        self._settled = 0
+
+    def moved(self) -> None:
+        """Says that the replay has got on."""
+        self._moved_at = time.monotonic()
+
+    async def look(self, *, now: bool = False) -> str:
+        """Why there is no use in waiting; "" when there is. It looks once a second, or `now`."""
+        clock = time.monotonic()
+        if not now and clock - self._looked_at < _LOOK:
+            return ""
+        self._looked_at = clock
+        if not await self._letters.workers(self._idle):
+            return "no worker rates this ladder"
+        settled = await self._letters.settled()
+        if settled != self._settled:  # they are busy with other messages, which come first
+            self._settled = settled
+            self._moved_at = clock
+        if clock - self._moved_at > self._patience:
+            return f"nothing was settled for {self._patience:g} s"
+        return ""

@@ -1,0 +1,120 @@
+"""Decides for each dead letter whether it is replayed, and what goes with it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from redis.asyncio import Redis
+
+from contracts import Reason
+from worker.keys import Keys
+from worker.letters.forecast import PARKED, readable
+from worker.letters.history import extended
+from worker.letters.outcome import Outcome, Result
+from worker.letters.proof import Ledger
+from worker.letters.selection import Filter
+from worker.letters.store import Move, Setup
+from worker.queries import Letter
+from worker.validation import Problem
+
+__all__ = ["Order", "Preparing", "Ready"]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be replayed, and how."""
+
+    where: Filter = field(default_factory=Filter)
+    #: Letters a second at most; None for as many as the workers take.
+    rate: float | None = None
+    #: Also what a replay cannot help now.
+    include_parked: bool = False
+    #: Also what is older than the horizon, if it was not rated.
+    force_late: bool = False
+    #: The operator's word, and reason, that it was not rated where the ledger cannot tell.
+    never_rated: str = ""
+    who: str = ""
+    #: The inbox is filled up to so many entries: live matches wait behind no more than these.
+    room: int = 256
+    #: Seconds without any progress after which the replay ends.
+    patience: float = 30.0
+
+
+class Ready(NamedTuple):
+    """A letter that is to be replayed."""
+
+    move: Move
+    #: What is wrong with it as far as this installation knows; "" when nothing is.
+    detail: str
+    force_late: bool
+
+
+class Preparing:
+    """First `note` all letters, then `look`, then `ready` each."""
+
+    def __init__(self, setup: Setup, order: Order, run: str) -> None:
+        self._setup = setup
+        self._order = order
+        self._run = run
+        self._ledger = Ledger()
+
+    def note(self, letter: Letter, now: int) -> None:
+        """Remembers what is to be looked up in the ledger; `now` in ms."""
+        if not self._order.force_late:
+            return
+        read = readable(letter.message, self._setup, now)
+        if isinstance(read, Problem) and read.reason is Reason.TOO_LATE:
+            message = readable(letter.message, self._setup, now, force_late=True)
+            if not isinstance(message, Problem):
+                self._ledger.add(message)
+
+    async def look(self, redis: Redis, keys: Keys) -> None:
+        """Looks through the ledger for those that are too late."""
+        await self._ledger.look(redis, keys)
+
+    def ready(self, letter: Letter, now: int) -> Ready | Result:
+        """What is to go into the inbox, or why nothing is; `now` in ms."""
+        if not letter.message:
+            return Result(letter.id, Outcome.PARKED, "it holds no message; discard it", letter.reason)
+        read = readable(letter.message, self._setup, now)
+        if not isinstance(read, Problem):
+            return self._move(letter, "", letter.history)
+        detail = read.detail
+        if read.reason is Reason.TOO_LATE:
+            if self._order.force_late:
+                history, refusal = self._forced(letter, now)
+                if not refusal:
+                    return self._move(letter, "", history, force_late=True)
+                detail += f"; not forced: {refusal}"
+            else:
+                detail += "; only a forced replay rates it"
+        if read.reason in PARKED and not self._order.include_parked:
+            return Result(letter.id, Outcome.PARKED, detail, read.reason.value)
+        return self._move(letter, detail, letter.history)
+
+    def _forced(self, letter: Letter, now: int) -> tuple[str, str]:
+        """The history with the proof that a late message had no effect; or why there is none."""
+        message = readable(letter.message, self._setup, now, force_late=True)
+        if isinstance(message, Problem):
+            return "", message.detail
+        if refusal := self._ledger.against(message):
+            return "", refusal
+        doubt, word = self._ledger.doubt(message), self._order.never_rated
+        if doubt and not word:
+            return "", f"{doubt}, so somebody has to say that it was not rated"
+        why = word or "the ledger goes back to its day and does not show it"
+        proof = "statement" if doubt else "ledger"
+        return extended(letter.history, at=now, who=self._order.who, why=why, force_late=proof), ""
+
+    def _move(self, letter: Letter, detail: str, history: str, *, force_late: bool = False) -> Ready:
+        replay = {
+            "run": self._run,
+            "letter": letter.id,
+            "attempts": max(letter.attempts, 0),
+            "first_seen": letter.first_seen or int(letter.id.partition("-")[0]),
+            "history": history,
+            "force_late": force_late,
+        }
+        return Ready(Move(letter.id, json.dumps(replay, ensure_ascii=True), history), detail, force_late)

@@ -1,0 +1,111 @@
+"""A replay's run: the hash in Redis that says what became of each letter, and what is on its way."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from worker.letters.outcome import Outcome, Result
+from worker.letters.store import Letters
+
+__all__ = ["Run", "Sent", "is_run_name", "new_run_name"]
+
+#: The run's own field: no letter that died after this one is taken up.
+_UNTIL: Final = "until"
+#: Seconds for which a run is kept after its last outcome: a week.
+_KEPT: Final = 604_800
+
+
+class Sent(NamedTuple):
+    """A letter that was moved into the inbox."""
+
+    inbox_id: str
+    #: What is wrong with it as far as this installation knows; "" when nothing is.
+    detail: str = ""
+
+
+class _Letter(NamedTuple):
+    id: str
+    detail: str
+
+
+def new_run_name() -> str:
+    """A name that no other run has."""
+    return secrets.token_hex(8)
+
+
+def is_run_name(name: str) -> bool:
+    """Whether a run may have this name: 1-64 ASCII letters and digits."""
+    return name.isascii() and name.isalnum() and len(name) <= 64
+
+
+class Run:
+    """One replay, as Redis knows it."""
+
+    def __init__(self, letters: Letters, name: str) -> None:
+        self._letters = letters
+        self._redis = letters.redis
+        self._key = letters.keys.run_ + name
+        #: The newest letter that belongs to it.
+        self.until = "0-0"
+        #: Letters on their way.
+        self.sent: dict[str, Sent] = {}
+        #: Inbox id -> dead letter, of those that have died again.
+        self._died: dict[str, _Letter] = {}
+        self._read_to = "0-0"
+
+    async def begin(self) -> list[Result]:
+        """Begins, or takes up what was begun under this name; then the results there are already."""
+        newest = await self._letters.newest()
+        is_new = await self._redis.hsetnx(self._key, _UNTIL, newest)  # type: ignore[misc] # typed for both clients
+        await self._redis.expire(self._key, _KEPT)
+        if is_new:
+            self.until = self._read_to = newest
+            return []
+        until = await self._redis.hget(self._key, _UNTIL)  # type: ignore[misc] # typed for both clients
+        self.until = self._read_to = (until or newest.encode()).decode()
+        results = []
+        async for field, value in self._redis.hscan_iter(self._key, count=500):
+            letter, text = field.decode(), value.decode()
+            if text.startswith("moved "):
+                self.sent[letter] = Sent(text.removeprefix("moved "))
+            elif letter != _UNTIL:
+                results.append(Result.of_run(letter, text))
+        return results
+
+    async def collect(self) -> list[Result]:
+        """Takes what is settled off `sent`, with its results."""
+        if not self.sent:
+            return []
+        waiting = list(self.sent)
+        texts = await self._redis.hmget(self._key, waiting)  # type: ignore[misc] # typed for both clients
+        results = [
+            Result.of_run(letter, text.decode())
+            for letter, text in zip(waiting, texts, strict=True)
+            if text is not None and not text.startswith(b"moved ")
+        ]
+        if any(result.reason for result in results):
+            await self._catch_up()
+        return [self._finished(result) for result in results]
+
+    def _finished(self, result: Result) -> Result:
+        sent = self.sent.pop(result.letter)
+        if not result.reason:
+            return result
+        died = self._died.pop(sent.inbox_id, None)
+        if died is None:
+            return replace(result, detail=sent.detail)
+        return replace(result, detail=died.detail, now=died.id)
+
+    async def _catch_up(self) -> None:
+        """Reads on in the dead letters, for what died again."""
+        inbox_ids = {sent.inbox_id for sent in self.sent.values()}
+        async for letter in self._letters.died_after(self._read_to):
+            self._read_to = letter.id
+            if letter.source_id in inbox_ids:
+                self._died[letter.source_id] = _Letter(letter.id, letter.detail)
+
+    def rest(self) -> list[Result]:
+        """What is still on its way."""
+        return [Result(letter, Outcome.WAITING) for letter in self.sent]

@@ -1,0 +1,112 @@
+"""Which dead letters are meant, and the order in which they entered the inbox at first."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from worker.queries import Letter
+
+__all__ = ["MAX_ID", "Filter", "about", "after", "id_of", "is_stream_id", "order_key"]
+
+#: Above every stream id.
+MAX_ID: Final = "18446744073709551615-18446744073709551615"
+
+_STREAM_ID = re.compile(r"([0-9]{1,20})-([0-9]{1,20})", re.ASCII)
+_TOP = 2**64 - 1
+_ORDER = struct.Struct(">QQQQQ")
+
+
+def is_stream_id(text: str) -> bool:
+    """Whether Redis would take this for the id of a stream's entry."""
+    found = _STREAM_ID.fullmatch(text)
+    return found is not None and int(found[1]) <= _TOP and int(found[2]) <= _TOP
+
+
+def _numbers(stream_id: str) -> tuple[int, int]:
+    if not is_stream_id(stream_id):
+        return 0, 0
+    ms, _, number = stream_id.partition("-")
+    return int(ms), int(number)
+
+
+def after(one: str, other: str) -> bool:
+    """Whether a stream id comes after another."""
+    return _numbers(one) > _numbers(other)
+
+
+def order_key(letter: Letter) -> bytes:
+    """40 bytes that sort as the messages first entered the inbox, and end with the letter's id.
+
+    A message that was replayed and died again has a new id in the inbox, but is as old as before.
+    """
+    source, own = _numbers(letter.source_id), _numbers(letter.id)
+    first_seen = letter.first_seen or source[0] or own[0]
+    return _ORDER.pack(min(max(first_seen, 0), _TOP), *source, *own)
+
+
+def id_of(key: bytes) -> str:
+    """The letter's id in such a key."""
+    numbers = _ORDER.unpack(key)
+    return f"{numbers[3]}-{numbers[4]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which dead letters are meant; what is empty or None leaves all in."""
+
+    ids: tuple[str, ...] = ()
+    reasons: frozenset[str] = frozenset()
+    #: Dead for at least, and for at most, so many ms.
+    older_ms: int | None = None
+    newer_ms: int | None = None
+    player: str | None = None
+    #: The id of a match or tournament.
+    match_id: str | None = None
+
+    @property
+    def all(self) -> bool:
+        """Whether nothing is left out."""
+        return self == Filter()
+
+    def takes(self, letter: Letter, now: int) -> bool:
+        """Whether this letter is meant; `now` in ms. The ids are not looked at."""
+        if self.reasons and letter.reason not in self.reasons:
+            return False
+        age = now - (letter.dead_at or _numbers(letter.id)[0])
+        if self.older_ms is not None and age < self.older_ms:
+            return False
+        if self.newer_ms is not None and age > self.newer_ms:
+            return False
+        if self.player is None and self.match_id is None:
+            return True
+        names, effect = about(letter.message)
+        return self._is_about(letter.message, names, effect)
+
+    def _is_about(self, message: bytes, names: tuple[str, ...] | None, effect: str) -> bool:
+        if names is None:  # not JSON: whether the bytes hold the id
+            wanted = [text for text in (self.player, self.match_id) if text is not None]
+            return all(text.encode("utf-8", "surrogateescape") in message for text in wanted)
+        return (self.player is None or self.player in names) and self.match_id in (None, effect)
+
+
+def about(message: bytes) -> tuple[tuple[str, ...] | None, str]:
+    """The players that a message names, and its match or tournament id; None when it is not JSON."""
+    try:
+        data: Any = orjson.loads(message)
+    except orjson.JSONDecodeError:
+        return None, ""
+    if not isinstance(data, dict):
+        return None, ""
+    found: list[str] = []
+    for name in ("players", "podium"):
+        value = data.get(name)
+        found += [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+    if isinstance(data.get("winner"), str):
+        found.append(data["winner"])
+    effect = data.get("match_id", data.get("tournament_id"))
+    return tuple(found), effect if isinstance(effect, str) else ""

@@ -1,0 +1,1 @@
+"""Bringing the players of an existing rater over, and comparing its changes with this one's."""
