@@ -6,7 +6,7 @@
 >>> await publish(redis, match)  # doctest: +SKIP
 """
 
-from contracts.client import NotReplicated, enqueue, publish, rating_updates
+from contracts.client import NotReplicated, enqueue, preview, publish, rating_updates
 from contracts.messages import (
     Cause,
     DeadLetter,
@@ -43,6 +43,7 @@ __all__ = [
     "inbox",
     "leaderboard",
     "outbox",
+    "preview",
     "publish",
     "rating_updates",
 ]

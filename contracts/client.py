@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,17 +18,18 @@ from redis.exceptions import (
 )
 
 from contracts.messages import MatchFinished, MatchVoided, RatingUpdated, TournamentFinished
-from contracts.names import FIELD, JOB, QUEUE, inbox, outbox
+from contracts.names import FIELD, JOB, PREVIEW, QUEUE, inbox, outbox
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["NotReplicated", "enqueue", "publish", "rating_updates"]
+__all__ = ["NotReplicated", "enqueue", "preview", "publish", "rating_updates"]
 
 #: A job is rated as long as its match would be: the default horizon.
 _JOB_EXPIRES = timedelta(days=14)
 #: How long a lost connection is waited for between tries, in seconds.
 _RETRY_SECONDS = 0.5
+_STREAM_ID = re.compile(r"[0-9]{1,20}(-[0-9]{1,20})?")
 #: How long replicas are waited for, in ms.
 _REPLICATE_MS = 1000
 
@@ -36,6 +38,7 @@ class _ArqPool(Protocol):
     """The part of arq's pool that is used here, so that contracts do not need arq."""
 
     job_serializer: Any
+    job_deserializer: Any
 
     async def enqueue_job(self, function: str, *args: Any, **options: Any) -> Any: ...
 
@@ -84,6 +87,27 @@ async def enqueue(arq: _ArqPool, message: MatchFinished | TournamentFinished | M
     await arq.enqueue_job(JOB, payload, _queue_name=QUEUE, _expires=_JOB_EXPIRES)
 
 
+async def preview(
+    arq: _ArqPool, ladder: str, players: tuple[str, str], *, timeout: float = 5.0, **choice: Any
+) -> dict[str, Any]:
+    """What a match between two players would change, asked of the workers before it starts.
+
+    Returns system, rules, players, new (those without a rating yet) and outcomes: for each result, and
+    each cube value or match length where the system has them, both players' expected score, change and
+    new rating. `choice` may hold cubes, lengths and finished_at. The pool's serializers are set to JSON.
+    Raises ValueError for what is not allowed, and TimeoutError when no worker answers in `timeout`
+    seconds.
+    """
+    arq.job_serializer, arq.job_deserializer = _json_bytes, json.loads
+    payload = {"ladder": ladder, "players": list(players), **choice}
+    expires = timedelta(seconds=timeout)
+    job = await arq.enqueue_job(PREVIEW, payload, _queue_name=QUEUE, _expires=expires)
+    answer: dict[str, Any] = await job.result(timeout=timeout, poll_delay=0.05)
+    if "error" in answer:
+        raise ValueError(answer["error"])
+    return answer
+
+
 async def rating_updates(redis: Redis, ladder: str, *, start: str = "$") -> AsyncIterator[RatingUpdated]:
     """Yields a ladder's rating changes for ever, oldest first, each with its stream id in ``id``.
 
@@ -93,6 +117,9 @@ async def rating_updates(redis: Redis, ladder: str, *, start: str = "$") -> Asyn
     see is an event that had been trimmed before you read it. Raises ValueError for a bad id.
     """
     stream = outbox(ladder)
+    if start != "$" and not _STREAM_ID.fullmatch(start):
+        msg = f"start: {start!r} is not a stream id; use one like 1700000000000-0, 0 or $"
+        raise ValueError(msg)
     last = start
     while True:
         try:
@@ -105,11 +132,6 @@ async def rating_updates(redis: Redis, ladder: str, *, start: str = "$") -> Asyn
         except (ConnectionError, TimeoutError, OSError):
             await asyncio.sleep(_RETRY_SECONDS)
             continue
-        except Exception as error:
-            if "Invalid stream ID" in str(error):
-                msg = f"start: {start!r} is not a stream id; use one like 1700000000000-0, 0 or $"
-                raise ValueError(msg) from error
-            raise
         for entry_id, fields in _entries(reply):
             last = _text(entry_id)
             raw = fields.get(FIELD.encode(), fields.get(FIELD))

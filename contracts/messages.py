@@ -53,7 +53,7 @@ DEFAULT_PRIZES: Final = (50, 25, 15)
 #: 1973-03-03 and 5138-11-16: outside them an integer is no time in milliseconds.
 _MIN_MS: Final = 100_000_000_000
 _MAX_MS: Final = 99_999_999_999_999
-_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-]\d\d:[0-5]\d)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -105,8 +105,8 @@ def _current_mode(value: object) -> object:
 
 
 def _whole(value: object) -> object:
-    """Keeps 8.0 and true from passing for an integer."""
-    if isinstance(value, bool | float):
+    """Keeps 8.0, true and "8" from passing for an integer."""
+    if type(value) is not int:
         raise PydanticCustomError("int_type", "must be a whole number")
     return value
 

@@ -15,6 +15,7 @@ __all__ = [
     "JOB",
     "LADDER_PATTERN",
     "MAX_MESSAGE_BYTES",
+    "PREVIEW",
     "QUEUE",
     "SHADOW_GROUP",
     "dead_letters",
@@ -34,6 +35,8 @@ SHADOW_GROUP: Final = "shadow-raters"
 QUEUE: Final = "ratings:jobs"
 #: The arq job that takes one finished match.
 JOB: Final = "match_finished"
+#: The arq job that answers what a match would change before it starts.
+PREVIEW: Final = "preview"
 #: The largest message that is rated, in bytes of UTF-8.
 MAX_MESSAGE_BYTES: Final = 16 * 1024
 #: What a ladder's name looks like: lower-case words joined by hyphens, 64 characters at most.

@@ -67,7 +67,7 @@ class Play:
     async def run(self) -> None:
         """Plays it all, until everything is settled or nothing moves any more.
 
-        Raises Ended when a worker ends by itself.
+        Raises Failure when a worker ends by itself, or what the demo waits for does not come.
         """
         group = Group(self.redis, self.keys.inbox)
         await asyncio.gather(*map(group.until_there, self.workers))
@@ -105,7 +105,7 @@ class Play:
             if (early := due - time.monotonic()) > 0.005:
                 await asyncio.sleep(early)
             if self._is_full():
-                await until(self._has_room)
+                await until(self._has_room, "the workers did not keep up")
             if len(self.workers) > 1 and first < number <= last and self._held is None:
                 await self._hold_up(last - first)
             if number > last and self._held is not None:
@@ -171,7 +171,7 @@ class Play:
     async def _hold_up(self, matches: int) -> None:
         """Stops all workers, so that many messages wait when they go on."""
         # A job that a killed arq worker had in hand is run again only after a long time: there shall be none.
-        await until(self._no_jobs)
+        await until(self._no_jobs, "the jobs were not run")
         self._held = []
         for worker in self.workers:
             worker.signal(signal.SIGSTOP)

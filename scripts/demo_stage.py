@@ -22,7 +22,7 @@ from rich.text import Text
 from demo_check import Statement, statements
 from demo_play import Play
 from demo_screen import LiveScreen, PlainScreen, Screen
-from demo_workers import Ended, Worker, crew
+from demo_workers import Failure, Worker, crew
 from embedded import Server, ServerError
 from worker.cli import call
 from worker.commands.common import BROKEN_PIPE, INTERRUPTED
@@ -47,7 +47,7 @@ def perform(matches: int, workers: int, seed: int) -> int:
     except (KeyboardInterrupt, BrokenPipeError):
         failed = False
         raise
-    except (Ended, ServerError, RedisError) as error:
+    except (Failure, ServerError, RedisError) as error:
         print(f"demo: {error}", file=sys.stderr)
     finally:
         if failed:

@@ -20,16 +20,16 @@ from redis.exceptions import ResponseError
 from contracts.names import GROUP
 from embedded import _DIE_WITH_PARENT
 
-__all__ = ["Ended", "Group", "Worker", "crew", "until"]
+__all__ = ["Failure", "Group", "Worker", "crew", "until"]
 
-#: Seconds that a worker may take to start, and to finish its batch and end.
-_START, _STOP = 20.0, 10.0
+#: Seconds that a worker may take to finish its batch and end, and that anything else may take.
+_STOP, _PATIENCE = 10.0, 30.0
 #: Seconds in which a worker is to be found with messages in hand.
 _CATCH = 3.0
 
 
-class Ended(Exception):
-    """A worker ended by itself or did not start; the text says which."""
+class Failure(Exception):
+    """The demo cannot go on; the text says why."""
 
 
 class Worker:
@@ -65,9 +65,9 @@ class Worker:
             self._process.send_signal(number)
 
     def check(self) -> None:
-        """Raises Ended when the process is gone and nobody here ended it."""
+        """Raises Failure when the process is gone and nobody here ended it."""
         if self._process is not None and (status := self._process.poll()) is not None:
-            raise Ended(f"worker {self.number} ended by itself with status {status}")
+            raise Failure(f"worker {self.number} ended by itself with status {status}")
 
     def wait(self, seconds: float) -> None:
         """Waits for the end, and kills a process that takes longer."""
@@ -112,12 +112,12 @@ class Group:
 
     async def until_there(self, worker: Worker) -> None:
         """Waits until a worker asks for messages."""
-        end = time.monotonic() + _START
-        while await self._find(worker) is None:
+
+        async def there() -> bool:
             worker.check()
-            if time.monotonic() > end:
-                raise Ended(f"worker {worker.number} did not start within {_START:.0f} s")
-            await asyncio.sleep(0.02)
+            return await self._find(worker) is not None
+
+        await until(there, f"worker {worker.number} did not start")
         worker.state = "rating"
 
     async def kill(self, worker: Worker) -> tuple[str, int]:
@@ -141,7 +141,7 @@ class Group:
         async def nothing() -> bool:
             return not any(one["name"] == name and one["pending"] for one in await self._consumers())
 
-        await until(nothing)
+        await until(nothing, "nobody took over what the killed worker had in hand")
 
     async def _find(self, worker: Worker) -> dict[str, Any] | None:
         for consumer in await self._consumers():
@@ -157,9 +157,10 @@ class Group:
         return [{**consumer, "name": consumer["name"].decode()} for consumer in found]
 
 
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Waits until something holds."""
-    while True:
-        if await holds():
-            return
+async def until(holds: Callable[[], Awaitable[bool]], otherwise: str) -> None:
+    """Waits until something holds; raises Failure with the reason when that takes too long."""
+    end = time.monotonic() + _PATIENCE
+    while not await holds():
+        if time.monotonic() > end:
+            raise Failure(f"{otherwise} within {_PATIENCE:.0f} s")
         await asyncio.sleep(0.02)

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -187,6 +188,10 @@ class Stage:
                 continue
         return found
 
+    def kill(self) -> None:
+        for process in self.processes():
+            process.kill()
+
     def left_nothing(self) -> bool:
         return not self.processes() and not list(self.folder.iterdir())
 
@@ -194,9 +199,11 @@ class Stage:
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
     made = Stage(tmp_path, uuid.uuid4().hex)
+    limit = threading.Timer(90, made.kill)
+    limit.start()
     yield made
-    for process in made.processes():
-        process.kill()
+    limit.cancel()
+    made.kill()
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> str:

@@ -11,7 +11,24 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.main import get_command
 
-from worker.commands import dead_letters, explain, import_players, ladder, serve, show, status, submit
+from worker.commands import (
+    archive,
+    audit,
+    compare,
+    dead_letters,
+    explain,
+    import_players,
+    ladder,
+    period,
+    preview,
+    serve,
+    shadow,
+    show,
+    status,
+    submit,
+    systems,
+    void,
+)
 from worker.commands.common import BROKEN_PIPE, EXIT_CODES, INTERRUPTED, NOT_WRITTEN, WRONG_INPUT, Fault
 from worker.commands.output import note
 
@@ -54,7 +71,16 @@ app.command(short_help="Show a player's rating, games, K and last changes.")(sho
 app.command(short_help="Show how a match changed ratings, or why it did not.")(explain.explain)
 app.command(short_help="Show what waits, who works, and what nobody reads.")(status.status)
 app.add_typer(dead_letters.app, name="dead-letters")
+app.command(short_help="Take back a match, or those of a player who cheated.")(void.void)
+app.command(short_help="Replay the ledger and compare it with what is stored.")(audit.audit)
 app.add_typer(ladder.app, name="ladder")
+app.command(short_help="Show what a match would change, every outcome side by side.")(preview.preview)
+app.command(short_help="Show what a list of games comes to, step by step.")(period.period)
+app.command(short_help="Show a performance rating.")(period.performance)
+app.command(short_help="Show the rating systems and their settings.")(systems.systems)
+app.command(short_help="Show where another rater's changes and these disagree.")(compare.compare)
+app.add_typer(shadow.app, name="shadow")
+app.add_typer(archive.app, name="archive")
 app.command("import", short_help="Bring the players of another rater over.")(import_players.import_players)
 
 

@@ -20,13 +20,16 @@ from arq.worker import func
 from redis.asyncio import Redis
 
 from contracts import JOB, QUEUE, Reason
-from contracts.names import FIELD, scope
+from contracts.names import FIELD, PREVIEW, scope
 from worker import logs
+from worker.archive import ArchiveError
+from worker.archivist import open_archivist
 from worker.connect import AWAY, UnfitServer, arq_pool, connect, dangers, open_channel
 from worker.engine import Engine
 from worker.intake import Intake
 from worker.keys import Keys
 from worker.metrics import Meter
+from worker.previews import preview_job
 from worker.settings import ConfigError, Ladder, Settings, load_ladders, load_settings
 from worker.store import Store
 from worker.validation import quote
@@ -41,6 +44,8 @@ _UNREADABLE = "keep_unreadable_job"
 _DRAIN_SECONDS = 5.0
 #: arq tries a cancelled job again as often as this: workers may come and go, a match may not be lost.
 _TRIES = 100_000
+#: How long the answer to a preview is kept, in seconds.
+_KEEP_PREVIEW = 60
 
 
 class Desk:
@@ -52,6 +57,8 @@ class Desk:
         self.redis: Redis = connect(settings.redis_url)
         self.intakes: list[Intake] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self.archivist = open_archivist(self.redis, settings)
+        self._archiving: asyncio.Task[None] | None = None
         self._meter: Meter | None = None
         self._measuring: asyncio.Task[None] | None = None
 
@@ -76,6 +83,9 @@ class Desk:
             self._tasks.append(asyncio.create_task(intake.run(), name=f"intake {ladder.name}"))
             about = {"shadow": True} if self.settings.shadow else {}
             log.info("rating", ladder=ladder.name, system=ladder.system.name, consumer=name, **about)
+        if self.archivist.archive is not None:
+            ledgers = [(ladder, self.keys(ladder)) for ladder in self.ladders]
+            self._archiving = asyncio.create_task(self.archivist.run_forever(ledgers), name="archivist")
         self._meter = Meter(self.redis, self.intakes, self.settings.metrics_port, self.settings.metrics_host)
         self._meter.start()
         self._measuring = asyncio.create_task(self._meter.run(), name="metrics")
@@ -85,14 +95,15 @@ class Desk:
         if self._meter is not None and self._measuring is not None:
             self._measuring.cancel()
             self._meter.stop()
+        self.archivist.stop()
+        if self._archiving is not None:
+            self._tasks.append(self._archiving)
         for intake in self.intakes:
             intake.stop()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=_DRAIN_SECONDS)
             for task in late:
-                log.warning(
-                    "stopped in the middle of a batch; the others take it over", intake=task.get_name()
-                )
+                log.warning("stopped in the middle of a batch; the others take it over", task=task.get_name())
                 task.cancel()
         for intake in self.intakes:
             await intake.engine.store.line.close()
@@ -166,14 +177,11 @@ async def keep_unreadable_job(ctx: dict[str, Any], raw: str, reason: str, detail
 
 
 async def housekeeping(ctx: dict[str, Any]) -> None:
-    """Once a minute: trims each ledger by age."""
+    """Once a minute: trims each ledger by age, unless it is archived first by a worker that has the file."""
     desk: Desk = ctx["desk"]
-    days = desk.settings.keep_events_days
-    if not days:
-        return
-    oldest = int(time.time() * 1000 - days * 86_400_000)
-    for ladder in desk.ladders:
-        await desk.redis.xtrim(desk.keys(ladder).outbox, minid=oldest, approximate=True)
+    if desk.archivist.archive is None:
+        for ladder in desk.ladders:
+            await desk.archivist.run_and_log(ladder, desk.keys(ladder))
 
 
 def encode_job(job: dict[str, Any]) -> bytes:
@@ -209,6 +217,8 @@ def decode_job(raw: bytes) -> dict[str, Any]:
             return job
         text = f"job: {JOB} takes one argument, the match; it was given {len(job['a']) + len(job['k'])}"
         return _unreadable(raw, Reason.INVALID, text)
+    if job["f"] == PREVIEW:  # nothing is lost with one that asks wrongly: the answer says so
+        return {**job, "a": [job["a"][0] if job["a"] else job["k"].get("payload")], "k": {}}
     if job["f"] == "cron:housekeeping":
         return {**job, "a": [], "k": {}}
     return _unreadable(raw, Reason.INVALID, f"job: {quote(job['f'])} is not known; use {JOB}")
@@ -243,7 +253,7 @@ def worker_settings() -> type[Any]:
         settings = load_settings()
         ladders = load_ladders(settings.config)
         desk = Desk(settings, ladders)
-    except (ConfigError, ValueError) as error:
+    except (ConfigError, ArchiveError, ValueError) as error:
         sys.stderr.write(f"match-ratings: {error}\n")
         raise SystemExit(2) from None
     logs.configure(settings.log_level, settings.log_format)
@@ -258,6 +268,7 @@ def worker_settings() -> type[Any]:
         functions = [
             func(match_finished, name=JOB, max_tries=_TRIES, keep_result=0),
             func(keep_unreadable_job, name=_UNREADABLE, max_tries=_TRIES, keep_result=0),
+            func(preview_job, name=PREVIEW, max_tries=3, timeout=10, keep_result=_KEEP_PREVIEW),
         ]
         cron_jobs = [cron(housekeeping, second=17, timeout=50, keep_result=0)]
         redis_pool = arq_pool(settings.queue_url, encode_job, decode_job)

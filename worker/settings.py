@@ -95,6 +95,11 @@ class Settings(BaseSettings):
         """The horizon in ms."""
         return int(self.horizon_days * 86_400_000)
 
+    @property
+    def keep_events_ms(self) -> int:
+        """How long events are kept in the ledger, in ms; 0 for ever."""
+        return int(self.keep_events_days * 86_400_000)
+
     def limits(self) -> Limits:
         """The engine's share of the settings."""
         return Limits(

@@ -256,7 +256,11 @@ class Store:
         for commit in commits:
             entry = commit.entry
             replay = entry.replay.tag if entry.replay else ""
-            args += (commit.verb, entry.id, replay, entry.receipt, len(entry.players), *entry.players)
+            receipt: Any = entry.receipt
+            players: Sequence[Any] = entry.players
+            if commit.verb == "dead":  # also an id whose bytes are not UTF-8, as the claim had it
+                receipt, *players = [text.encode("utf-8", "surrogateescape") for text in (receipt, *players)]
+            args += (commit.verb, entry.id, replay, receipt, len(players), *players)
             if commit.verb in ("rate", "prize", "void"):
                 sure = 1 if entry.alone else 0
                 args += (sure, entry.digest, commit.ttl, *commit.game, len(commit.events), *commit.events)

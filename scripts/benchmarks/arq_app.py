@@ -27,11 +27,13 @@ from peers.finish import Finish
 from worker.keys import Keys
 from worker.rating import Backgammon, Game, State
 
-__all__ = ["Empty", "EmptyTuned", "RateTuned", "queued"]
+__all__ = ["QUIET", "Empty", "EmptyTuned", "RateTuned", "queued"]
 
 _URL = os.environ.get("BENCH_REDIS_URL", "redis://127.0.0.1:6379/0")
 _finish = Finish(_URL)
 _system = Backgammon()
+#: For --custom-log-dict: two lines for each job cost arq a tenth of its speed.
+QUIET = {"version": 1}
 _WEEK_MS = 7 * 86_400_000
 
 
@@ -78,7 +80,7 @@ class Empty:
 
 
 class EmptyTuned:
-    """Everything set in arq's favour; found by trying."""
+    """Everything set in arq's favour; more jobs at once, or reading more of them, changes nothing."""
 
     functions = [empty]
     redis_settings = RedisSettings.from_dsn(_URL)

@@ -46,7 +46,7 @@ def _send(wire: Wire, commands: list[bytes], interval: float) -> Sent:
     return Sent(begun, latest, time.process_time() - cpu)
 
 
-def _read(wire: Wire, stream: str, count: int, ready: Callable[[], None]) -> list[tuple[float, str]]:
+def _read(wire: Wire, ready: Callable[[], None], stream: str, count: int) -> list[tuple[float, str]]:
     """The ids of the next matches on a stream, each with the time when it was there to read."""
     newest = wire.call("XREVRANGE", stream, "+", "-", "COUNT", 1)
     last = newest[0][0] if newest else "0-0"
@@ -71,7 +71,7 @@ def _serve(port: int, pipe: Connection) -> None:
         if kind == "send":
             pipe.send(_send(wire, *arguments))
         else:
-            pipe.send(_read(wire, *arguments, lambda: pipe.send("ready")))
+            pipe.send(_read(wire, lambda: pipe.send("ready"), *arguments))
         gc.collect()
 
 

@@ -147,11 +147,11 @@ def _add_games(lab: Lab, ladder: str, players: int, games: int) -> None:
     newest = int(time.time() * 1000) - _DAY_MS
     scores = (newest - number * 5 * _DAY_MS // games for number in range(games))
     pairs = [part for pair in zip(scores, LONG.matches(games, ladder), strict=True) for part in pair]
-    keys = Keys(ladder)
-    template = keys.games_ + LONG.player % 0
+    template = "bench:games"
     for at in range(0, len(pairs), 1_000):
         lab.wire.call("ZADD", template, *pairs[at : at + 1_000])
-    _calls(lab, _COPY_GAMES, (template, keys.games_), (LONG.player,), players)
+    _calls(lab, _COPY_GAMES, (template, Keys(ladder).games_), (LONG.player,), players)
+    lab.wire.call("DEL", template)
 
 
 def _backlog(lab: Lab, section: Section) -> None:
@@ -164,9 +164,8 @@ def _backlog(lab: Lab, section: Section) -> None:
     for turn in range(lab.size(2, 1)):
         with lab.workers() as workers:
             lab.step(f"round {turn + 1}: a backlog of {few:,}, {times} times")
-            small = [
-                lab.drain(Matches(few, players, seed=f"{turn}").commands(), workers) for turn in range(times)
-            ]
+            fillings = [Matches(few, players, seed=f"{number}").commands() for number in range(times)]
+            small = [lab.drain(commands, workers) for commands in fillings]
         drains[few].append(_together(small))
         lab.step(f"round {turn + 1}: a backlog of {many:,}")
         lab.wire.at_once(lab.emptied())

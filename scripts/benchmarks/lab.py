@@ -72,8 +72,13 @@ class Lab:
     wire: Wire
     #: Seconds instead of minutes, figures without meaning.
     quick: bool
-    #: Shows what is under way.
-    step: Callable[[str], None]
+    #: The part that is under way, and what shows it.
+    part: str = ""
+    show: Callable[[str], None] = print
+
+    def step(self, text: str) -> None:
+        """Says what is under way."""
+        self.show(f"{self.part}: {text}")
 
     def size(self, full: int, quick: int) -> int:
         """How much to do."""

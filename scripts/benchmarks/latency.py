@@ -43,9 +43,8 @@ def latency(lab: Lab) -> Section:
                 for name, runs in found.items():
                     lab.step(f"{rate:,} matches/s, {name}")
                     matches = Matches(count, 10_000, seed=f"{rate} {turn}")
-                    messages = list(
-                        zip(matches.ids.matches(count, matches.seed), matches.messages(), strict=True)
-                    )
+                    ids = matches.ids.matches(count, matches.seed)
+                    messages = list(zip(ids, matches.messages(), strict=True))
                     route = (_HOP, _HOP) if name == _BARE else (outbox(LADDER), inbox(LADDER))
                     worker_cpu, server_cpu = workers[0].cpu(), lab.server_cpu()
                     times, sent = ends.latencies(route[0], messages, route[1], rate)
@@ -59,7 +58,7 @@ def latency(lab: Lab) -> Section:
                     Target("p99 at 1,000/s ÷ the bare hop's", "<= 5", ours / hop, ours / hop <= 5)
                 )
     section.notes = [
-        "Sent when due, whether or not what came before has arrived; a late sender counts as latency of both.",
+        "Sent when due, whether or not what came before has arrived; a late sender counts as latency.",
         f"{turns} × {seconds:g} s each, the first {_WARM_UP:g} s left out; 10,000 players, one worker.",
     ]
     return section

@@ -10,7 +10,7 @@ import platform
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -57,8 +57,8 @@ parts:
 _EPILOG = """\
 Figures are medians, with the lowest and highest in brackets; what is compared takes turns. CPU for each
 match is the steadier figure where other programs share the machine. --json writes an object: schema (1),
-started, seconds, quick, machine, server, parts (name -> title, rows, notes) and targets (name, wanted,
-figure, reached, note). A figure measured several times is {median, low, high, runs}.
+started, seconds, quick, machine, server, parts (name -> title, rows, notes), failed (name -> why) and
+targets (name, wanted, figure, reached, note, vital). A figure measured several times is {median, low, high, runs}.
 Exit codes: 0 measured, whatever the figures; 1 something failed, or ratings came out wrong; 2 wrong use.
 """
 
@@ -93,9 +93,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--parts", type=_parts, default=list(PARTS), metavar="NAME,...", help="only these")
-    parser.add_argument(
-        "--quick", action="store_true", help="a smoke run of seconds; its figures mean little"
-    )
+    parser.add_argument("--quick", action="store_true", help="a smoke run of seconds; figures mean little")
     parser.add_argument("--json", type=_writable, metavar="FILE", help="write the figures there as well")
     parser.add_argument(
         "--appendonly", action="store_true", help="a server with appendonly yes, appendfsync everysec"
@@ -104,7 +102,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 @contextmanager
-def _progress(console: Console) -> Any:
+def _progress(console: Console) -> Iterator[Callable[[str], None]]:
     """A line that changes on a terminal; lines of their own elsewhere. Yields what shows a text."""
     if not console.is_terminal:
         begun = time.monotonic()
@@ -156,7 +154,7 @@ def _say_where(console: Console, server: dict[str, Any], machine: dict[str, Any]
     )
     if machine["busy_before"] > 0.1:
         console.print(
-            f"Other programs keep {machine['busy_before']:.0%} of this machine busy: the figures will be too low."
+            f"Other programs keep {machine['busy_before']:.0%} of this machine busy: expect lower figures."
         )
 
 
@@ -172,27 +170,34 @@ def _measure(options: argparse.Namespace) -> int:
         "machine": _machine(),
     }
     sections: dict[str, Section] = {}
+    failed: dict[str, str] = {}
     with Server(appendonly=options.appendonly) as server:
-        lab = Lab(server, Wire(server.port), options.quick, lambda text: None)
+        lab = Lab(server, Wire(server.port), options.quick)
         result["server"] = _server(lab, options.appendonly)
         _say_where(out, result["server"], result["machine"])
         with _progress(said) as show:
+            lab.show = show
             for name in options.parts:
-                lab.step = lambda text, name=name: show(f"{name}: {text}")
-                sections[name] = PARTS[name](lab)
+                lab.part = name
+                try:
+                    sections[name] = PARTS[name](lab)
+                except BenchError as error:
+                    failed[name] = str(error)
     for section in sections.values():
         print_section(out, section)
     targets = [target for section in sections.values() for target in section.targets]
     print_targets(out, targets)
     result["seconds"] = round(time.monotonic() - begun, 1)
     result["parts"] = {name: section.as_json() for name, section in sections.items()}
+    result["failed"] = failed
     result["targets"] = [target._asdict() for target in targets]
-    out.print(
-        f"{result['seconds']:.0f} s" + ("; a quick run: the figures mean little" if options.quick else "")
-    )
+    quick = "; a quick run: the figures mean little" if options.quick else ""
+    out.print(f"{result['seconds']:.0f} s{quick}", highlight=False)
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 1 if any(target.vital and not target.reached for target in targets) else 0
+    for name, why in failed.items():
+        print(f"scripts/bench: {name}: {why}", file=sys.stderr)
+    return 1 if failed or any(target.vital and not target.reached for target in targets) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

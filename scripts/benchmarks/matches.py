@@ -70,10 +70,8 @@ class Matches:
         """Packed XADD commands; with stream ids that count up from `ids_from_ms`, or the server's own."""
         stream = inbox(self.ladder)
         return [
-            pack(
-                "XADD", stream, "*" if ids_from_ms is None else f"{ids_from_ms}-{number + 1}", FIELD, message
-            )
-            for number, message in enumerate(self.messages(ids_from_ms))
+            pack("XADD", stream, f"{ids_from_ms}-{number}" if ids_from_ms else "*", FIELD, message)
+            for number, message in enumerate(self.messages(ids_from_ms), start=1)
         ]
 
     def _template(self) -> str:

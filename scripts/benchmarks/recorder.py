@@ -8,6 +8,8 @@ from typing import Self
 
 import hiredis
 
+from benchmarks.wire import pack
+
 __all__ = ["Recorder"]
 
 
@@ -35,7 +37,7 @@ class Recorder:
             reader.feed(data)
             while (command := reader.gets()) is not False:
                 if command[0].upper() == name:
-                    found.append(bytes(hiredis.pack_command(tuple(command))))
+                    found.append(pack(*command))
         return found
 
     def __enter__(self) -> Self:

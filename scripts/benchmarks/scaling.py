@@ -51,7 +51,7 @@ def scaling(lab: Lab) -> Section:
             )
         section.targets += _targets(players, rates, len(hashes))
     section.notes = [
-        f"{count:,} matches; {os.cpu_count()} cores for the server, the workers and this program."
+        f"{count:,} matches; {os.cpu_count()} cores for the server, the workers and everything else."
     ]
     return section
 

@@ -58,8 +58,9 @@ def throughput(lab: Lab) -> Section:
     """One worker and arq, in turn."""
     python = Path(sys.executable)
     arq, app = str(python.with_name("arq")), "benchmarks.arq_app"
-    on_uvloop = [sys.executable, "-m", app]
-    count, jobs, slow = lab.size(30_000, 3_000), lab.size(4_000, 400), lab.size(400, 40)
+    quiet = ["--custom-log-dict", f"{app}.QUIET"]
+    on_uvloop = [sys.executable, "-m", app, "EmptyTuned"]
+    count, jobs, slow = lab.size(30_000, 3_000), lab.size(4_000, 400), lab.size(600, 40)
     matches = Matches(count, players=100_000)
     commands = matches.commands()
     empty = list(queued("empty", [(jobs,)] * jobs))
@@ -73,7 +74,7 @@ def throughput(lab: Lab) -> Section:
         return run_jobs(lab, command, number)
 
     def rated() -> Drain:
-        drain = jobs_of(rating, [arq, f"{app}.RateTuned"], rating_jobs)
+        drain = jobs_of(rating, [arq, f"{app}.RateTuned", *quiet], rating_jobs)
         if lab.wire.call("XLEN", outbox(matches.ladder)) != rating_jobs:
             raise BenchError("the arq job did not rate every match")
         return drain
@@ -81,8 +82,8 @@ def throughput(lab: Lab) -> Section:
     runs: dict[str, Callable[[], Drain]] = {
         WORKER: lambda: run_worker(lab, commands),
         "arq, empty job, its defaults": lambda: jobs_of(few, [arq, f"{app}.Empty"], slow),
-        "arq, empty job, tuned": lambda: jobs_of(empty, [arq, f"{app}.EmptyTuned"], jobs),
-        "arq, empty job, tuned, on uvloop": lambda: jobs_of(empty, [*on_uvloop, "EmptyTuned"], jobs),
+        "arq, empty job, tuned": lambda: jobs_of(empty, [arq, f"{app}.EmptyTuned", *quiet], jobs),
+        "arq, empty job, tuned, on uvloop": lambda: jobs_of(empty, on_uvloop, jobs),
         "arq, a match rated in each job, tuned": rated,
     }
     done: dict[str, list[Drain]] = {name: [] for name in runs}
@@ -100,18 +101,13 @@ def _section(done: dict[str, list[Drain]], matches: Matches) -> Section:
     for name, figure in figures.items():
         section.rows.append(figure.row(name, share=None if name == WORKER else ratio(ours, figure.rate)))
     plain = [figures[name].rate for name in list(figures)[1:3]]
-    fastest = max(plain, key=lambda rate: rate.median)
-    section.targets.append(
-        Target(
-            "one worker ÷ plain arq, empty job, its faster settings",
-            ">= 10",
-            ours / fastest,
-            ours / fastest >= 10,
-        )
-    )
+    times = ours / max(plain, key=lambda rate: rate.median)
+    name = "one worker ÷ plain arq with an empty job, its faster settings"
+    section.targets = [Target(name, ">= 10", times, times >= 10)]
     section.notes = [
-        f"{matches.count:,} matches between {matches.players:,} players, ids of 36 characters; all guarantees on.",
-        "arq tuned: poll_delay 0, max_jobs 100, no results. Its rating job has no order, no duplicates check.",
+        f"{matches.count:,} matches between {matches.players:,} players; ids of 36 characters; all guarantees.",
+        "arq's defaults read 100 jobs each half second. Tuned: poll_delay 0, max_jobs 100, no results or logs.",
+        "The arq job that rates knows no order and no duplicates, and loses changes of players in two jobs.",
     ]
     return section
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import select
 import socket
@@ -19,7 +20,8 @@ _TAIL = 256
 
 def pack(*command: str | bytes | int) -> bytes:
     """One command in the server's protocol."""
-    return bytes(hiredis.pack_command(command))
+    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # its types know one argument only
+    return packed
 
 
 class Wire:
@@ -62,10 +64,8 @@ class Wire:
             while not tail.endswith(end):
                 _, writable, _ = select.select([self.socket], [self.socket] if rest else [], [], 60)
                 if writable:
-                    try:
+                    with contextlib.suppress(BlockingIOError):
                         rest = rest[self.socket.send(rest[: 1 << 18]) :]
-                    except BlockingIOError:
-                        pass
                 tail = self._swallow(tail)
         finally:
             self.socket.setblocking(True)

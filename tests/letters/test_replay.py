@@ -51,7 +51,7 @@ async def test_each_outcome_has_its_name(office: Office) -> None:
         "boosted": (office.match("m-4", mode="boosted"), Outcome.ASIDE, Outcome.ASIDE),
         "draw": (office.match("m-5", winner=None), Outcome.STILL_WRONG, Outcome.STILL_WRONG),
         "bad": (office.match("m-5", cube=3), Outcome.STILL_WRONG, Outcome.STILL_WRONG),
-        "no json": (b"\xff{", Outcome.STILL_WRONG, Outcome.STILL_WRONG),
+        "no json": (b"{", Outcome.STILL_WRONG, Outcome.STILL_WRONG),
         "newer": (office.match("m-5", version=2), Outcome.PARKED, Outcome.STILL_WRONG),
         "ahead": (skew, Outcome.PARKED, Outcome.STILL_WRONG),
         "late": (
@@ -106,9 +106,7 @@ async def test_the_order_is_that_of_the_first_sending_for_each_player(office: Of
     sent = [office.match(f"m-{n}", ("ada", f"p{n}")) for n in range(150)]
     ids = [f"{office.now - 1000 + n // 3}-{n % 3}" for n in range(150)]
     for number in sorted(range(150), key=lambda n: (n * 37) % 150):
-        await office.bury(
-            sent[number], source_id=ids[number], first_seen=int(ids[number].partition("-")[0])
-        )
+        await office.bury(sent[number], source_id=ids[number], first_seen=int(ids[number].partition("-")[0]))
     # When all are replayed, then they are rated in the order in which they were sent
     await office.replay(room=20)
     assert [event.match_id for event in await office.events()] == [f"m-{n}" for n in range(150)]
@@ -142,18 +140,18 @@ async def test_filters(office: Office) -> None:
     ]
 
     async def found(**where: Any) -> list[int]:
-        letters = office.letters.find(Filter(**where), now=office.now + 100)
+        letters = office.letters.find(Filter(**where))
         return [ids.index(letter.id) async for letter in letters]
 
     assert await found() == [2, 1, 0]
     assert await found(reasons=frozenset({"failed", "invalid"})) == [1, 0]
-    assert await found(older_ms=DAY) == [2, 0]
-    assert await found(newer_ms=DAY + 1000) == [1, 0]
+    assert await found(before=office.now) == [2, 0]
+    assert await found(since=office.now - DAY) == [1, 0]
     assert await found(player="ada") == [2, 0]
     assert await found(player="dan") == [1]
     assert await found(match_id="m-2") == [1]
     assert await found(ids=(ids[0], "x", "1-1", ids[2]), player="ada") == [0, 2]
-    assert await office.letters.reasons(Filter(), now=office.now) == {
+    assert await office.letters.reasons(Filter()) == {
         "failed": 1,
         "invalid": 1,
         "malformed": 1,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from worker.commands.archive import archived
 from worker.commands.common import (
     WRONG_INPUT,
     Fault,
@@ -16,12 +17,15 @@ from worker.commands.common import (
     whole_number,
 )
 from worker.commands.files import Opened, Wrong, opened
+from worker.commands.options import time_of
 from worker.commands.output import Column, Sheet, fields, heading, number, print_json, progress, signed
+from worker.commands.progress import steps
 from worker.commands.server import run
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+    from worker.audit.ledger import Ledger
     from worker.moving.comparison import Comparison, Result, Side
 
 __all__ = ["compare"]
@@ -34,9 +38,7 @@ _DIFFERENT = 1
 def compare(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="OLD", help="The other rater's changes as JSON lines; - for standard input."
-        ),
+        typer.Argument(metavar="OLD", help="The other rater's changes as JSON lines; - for standard input."),
     ],
     authoritative: Annotated[
         bool, typer.Option("--authoritative", help="With the ladder's own ledger, not its shadow's.")
@@ -50,7 +52,7 @@ def compare(
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option("--tolerance", metavar="POINTS", help="How far figures may be apart and still be equal."),
+        typer.Option("--tolerance", metavar="POINTS", help="How far apart figures count as equal."),
     ] = None,
     top: Annotated[
         int,
@@ -64,26 +66,31 @@ def compare(
     On each line: match_id, player, change, after; and if known before and finished_at. Both sides'
     figures are shown for the largest differences, and how far players' ratings have come apart. Figures
     are equal when they are the same; in systems of decimals, up to a millionth of a point. Exit code 1
-    if there are differences. TIME is RFC 3339 with an offset, or ms; it applies to lines without
-    finished_at, too, by leaving out the ledger's matches only.
+    if there are differences. TIME is such as 2026-11-29T12:00:00Z, 2026-11-29 (UTC) or 7d; lines
+    without finished_at are taken in any case.
     """
     site = load_site()
     chosen = site.ladder(ladder)
-    between = _time("--since", since) or 0, _time("--until", until) or 2**63
     if tolerance is None:
         tolerance = 0.0 if chosen.system.whole else 1e-6
     if not 0 <= tolerance <= 1000:
         raise Fault(f"--tolerance: {tolerance:g} is not allowed; use 0 to 1000 points", WRONG_INPUT)
 
     async def act(redis: Redis) -> Result:
+        from worker.audit.ledger import Ledger
         from worker.keys import Keys
         from worker.moving.comparison import Comparison
+        from worker.queries import server_time
 
+        now = await server_time(redis, Keys(chosen.name).inbox)
+        first = 0 if since is None else time_of("--since", since, now)
+        between = range(first, 2**63 if until is None else time_of("--until", until, now))
         comparison = Comparison(tolerance=tolerance, top=top)
         with opened(file) as source:
             await _read(source, comparison, between)
         keys = Keys(chosen.name, shadow=not authoritative)
-        await _meet(redis, keys, comparison, between)
+        with archived(site, chosen.name, wanted=authoritative) as archive:
+            await _meet(Ledger(redis, keys, archive), comparison, between)
         return comparison.result()
 
     result = run(site.settings.redis_url, act)
@@ -97,27 +104,13 @@ def compare(
         raise Fault("the raters differ", _DIFFERENT)
 
 
-def _time(name: str, text: str | None) -> int | None:
-    from contracts.messages import milliseconds
-    from worker.validation import quote
-
-    if text is None:
-        return None
-    try:
-        return milliseconds(int(text) if text.isdecimal() else text)
-    except ValueError as error:
-        raise Fault(f"{name}: {quote(text)} is not allowed: it {error}", WRONG_INPUT) from None
-
-
-async def _read(source: Opened, comparison: Comparison, between: tuple[int, int]) -> None:
+async def _read(source: Opened, comparison: Comparison, between: range) -> None:
     from worker.moving.comparison import Old, read_old
     from worker.moving.files import json_lines
 
-    first, end = between
-
     def take(raw: bytes) -> Old:
         old = read_old(raw)
-        if old.finished_at is None or first <= old.finished_at < end:
+        if old.finished_at is None or old.finished_at in between:
             comparison.add(old)
         return old
 
@@ -133,20 +126,18 @@ async def _read(source: Opened, comparison: Comparison, between: tuple[int, int]
     wrong.refuse(lines, "nothing was compared")
 
 
-async def _meet(redis: Redis, keys: Keys, comparison: Comparison, between: tuple[int, int]) -> None:
-    from worker.audit.ledger import Ledger
+async def _meet(ledger: Ledger, comparison: Comparison, between: range) -> None:
+    from worker.moving.comparison import read_event
 
-    first, end = between
-    ledger = Ledger(redis, keys, archived(site, keys))
     done, total = 0, await ledger.size()
-    with counting("Comparing", total) as advance:
+    with steps() as tell:
         async for page in ledger.pages("0-0"):
             for ledger_id, raw in page:
                 event = read_event(ledger_id, raw)
-                if event is not None and first <= event.finished_at < end:
+                if event is not None and event.finished_at in between:
                     comparison.meet(event)
             done += len(page)
-            advance(done)
+            tell("Comparing", done, max(done, total))
 
 
 def _print(result: Result, name: str) -> None:

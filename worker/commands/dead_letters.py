@@ -1,26 +1,37 @@
-"""`dead-letters`: what could not be rated."""
+"""`dead-letters`: what could not be rated, and what can be done about it."""
 
 from __future__ import annotations
 
-import base64
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from worker.commands.common import WRONG_INPUT, Fault, JsonOption, LadderOption, load_site, whole_number
+from worker.commands import letters_change, letters_files, letters_replay, letters_show
+from worker.commands.common import JsonOption, LadderOption, load_site, whole_number
+from worker.commands.letters import (
+    BeforeOption,
+    MatchOption,
+    PlayerOption,
+    ReasonOption,
+    SinceOption,
+    carry_out,
+    checked_letter,
+    meant,
+    setup_of,
+)
 from worker.commands.output import Column, Sheet, fields, heading, moment, note, print_json
-from worker.commands.server import run
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
+    from worker.letters import Filter
     from worker.queries import Letter
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Look at what could not be rated.")
+app = typer.Typer(no_args_is_help=True, help="See, put right and replay what could not be rated.")
 
 #: Dead letters that are printed at once.
 _PAGE = 100
@@ -30,19 +41,24 @@ _SHOWN = 100
 
 @app.callback()
 def _group() -> None:
-    """Look at what could not be rated."""
+    """See, put right and replay what could not be rated."""
 
 
 @app.command("list", short_help="Show what could not be rated, and why.")
 def list_letters(
-    reasons: Annotated[
-        list[str] | None,
-        typer.Option("--reason", metavar="REASON", help="Only those with this reason; may be repeated."),
-    ] = None,
+    reasons: ReasonOption = None,
+    since: SinceOption = None,
+    before: BeforeOption = None,
+    player: PlayerOption = None,
+    match_id: MatchOption = None,
+    counts: Annotated[bool, typer.Option("--counts", help="Only how many have each reason.")] = False,
     limit: Annotated[
         int,
         typer.Option(parser=whole_number("--limit", 0), metavar="N", help="At most so many; 0 for all."),
     ] = 20,
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Go on after this one, on the next page.")
+    ] = None,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -51,54 +67,82 @@ def list_letters(
     With --json the whole message: as text in `message`, or in `message_base64` if it is not UTF-8.
     """
     site = load_site()
-    _, keys = site.named(ladder)
-    wanted = [_reason(reason) for reason in reasons or ()]
-    sheet = Sheet(
-        *(Column(title) for title in ("id", "dead since", "reason", "attempts", "detail", "message"))
-    )
-
-    def show(found: list[Letter]) -> None:
-        if json:
-            for letter in found:
-                print_json(_document(letter))
-        elif sys.stdout.isatty():
-            for letter in found:
-                _print_block(letter)
-        else:
-            sheet.add(_row(letter) for letter in found)
-        found.clear()
+    setup = setup_of(site, ladder)
+    where = meant(None, reasons, since, before, player, match_id)
+    last = None if after is None else checked_letter(after)
+    printer = _Printer(json=json)
 
     async def act(redis: Redis) -> None:
-        from worker import queries
+        from worker.letters import Letters
 
+        letters = Letters(redis, setup.keys)
+        if counts:
+            _print_counts(await letters.reasons(where), where, json=json)
+            return
         count = 0
-        page: list[Letter] = []
-        async for letter in queries.letters(redis, keys, wanted):
+        shown = ""
+        async for letter in letters.find(where, before=last):
             if limit and count == limit:
-                show(page)
-                note(f"{count} shown, there are more; --limit 0 shows all")
+                printer.flush()
+                note(f"{count} shown, there are more; --after {shown} goes on, --limit 0 shows all")
                 return
             count += 1
-            page.append(letter)
-            if len(page) == _PAGE:
-                show(page)
-        if page:
-            show(page)
+            shown = letter.id
+            printer.add(letter)
+        printer.flush()
         if not count:
-            note("there are no dead letters" + (" with this reason" if wanted else ""))
+            note(_none(where) if last is None else "there are no more")
 
-    run(site.settings.redis_url, act)
+    carry_out(site, act)
 
 
-def _reason(text: str) -> str:
-    from contracts import Reason
-    from worker.validation import quote
+def _none(where: Filter) -> str:
+    if where.all:
+        return "there are no dead letters"
+    return "there are no dead letters " + ("with this reason" if where.reasons else "of this kind")
 
-    try:
-        return Reason(text).value
-    except ValueError:
-        allowed = ", ".join(reason.value for reason in Reason)
-        raise Fault(f"--reason: {quote(text)} is not allowed; use one of {allowed}", WRONG_INPUT) from None
+
+def _print_counts(counts: Any, where: Filter, *, json: bool) -> None:
+    if json:
+        print_json({"dead_letters": counts.total(), "by_reason": dict(counts.most_common())})
+        return
+    if not counts:
+        note(_none(where))
+        return
+    sheet = Sheet(Column("dead letters", right=True), Column("reason"))
+    sheet.add((str(count), name) for name, count in counts.most_common())
+    sheet.add([(str(counts.total()), "all")])
+
+
+class _Printer:
+    """Prints dead letters, some at once."""
+
+    def __init__(self, *, json: bool) -> None:
+        self._json = json
+        self._page: list[Letter] = []
+        self._sheet = Sheet(
+            *(Column(title) for title in ("id", "dead since", "reason", "attempts", "detail", "message"))
+        )
+
+    def add(self, letter: Letter) -> None:
+        """Takes the next one."""
+        self._page.append(letter)
+        if len(self._page) == _PAGE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Prints what is not printed yet."""
+        if not self._page:
+            return
+        if self._json:
+            for letter in self._page:
+                print_json(_document(letter))
+        elif sys.stdout.isatty():
+            for letter in self._page:
+                _print_block(letter)
+        else:
+            self._sheet.add(_row(letter) for letter in self._page)
+        self._page.clear()
 
 
 def _row(letter: Letter) -> tuple[str, ...]:
@@ -124,9 +168,17 @@ def _beginning(message: bytes) -> str:
 
 
 def _document(letter: Letter) -> dict[str, Any]:
+    from worker.letters.history import entries, message_parts
+
     found = {**asdict(letter), "message": None, "message_base64": None}
-    try:
-        found["message"] = letter.message.decode()
-    except UnicodeDecodeError:
-        found["message_base64"] = base64.b64encode(letter.message).decode()
-    return found
+    return {**found, **message_parts(letter.message), "history": entries(letter.history)}
+
+
+app.command(short_help="Show one whole, what is wrong with it, and what would make it valid.")(
+    letters_show.show
+)
+app.command(short_help="Have dead letters rated again.")(letters_replay.replay)
+app.command(short_help="Put the message of a dead letter right.")(letters_change.edit)
+app.command(short_help="Take dead letters out for good, with a reason.")(letters_change.discard)
+app.command(short_help="Write dead letters as JSON lines.")(letters_files.export)
+app.command("import", short_help="Put exported dead letters back.")(letters_files.import_letters)

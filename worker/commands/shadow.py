@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from worker.commands.common import NOT_WRITTEN, WRONG_INPUT, Fault, JsonOption, LadderOption, load_site
+from worker.commands.common import NOT_WRITTEN, Fault, JsonOption, LadderOption, load_site
+from worker.commands.options import YesOption, ask
 from worker.commands.output import busy, note, print_json
 from worker.commands.server import run
 
@@ -26,7 +26,7 @@ def _group() -> None:
 
 @app.command("clear", short_help="Drop a shadow and all it has rated.")
 def clear(
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: YesOption = False,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -50,7 +50,7 @@ def clear(
                 f"The shadow of ladder {name}: {found.players} players on the leaderboard, "
                 f"{found.events} events, {found.dead_letters} dead letters."
             )
-            _ask()
+            ask("Drop all of it?")
         try:
             with busy("Dropping"):
                 return await shadow.clear(idle)
@@ -63,10 +63,3 @@ def clear(
         print_json({"ladder": name, "keys": count})
     else:
         print(f"shadow of {name}: {count} keys dropped")
-
-
-def _ask() -> None:
-    """Asks on a terminal; raises Fault for a no, and where nobody can be asked."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise Fault("--yes: it is required where nobody can be asked", WRONG_INPUT)
-    typer.confirm("Drop all of it?", abort=True, err=True)

@@ -54,11 +54,11 @@ class Chosen:
         Returns results for ids that are not there and not `known` either.
         """
         now = await self._now()
-        async for letter in self._letters.find(self._order.where, now=now, until=until):
+        async for letter in self._letters.find(self._order.where, until=until):
             self._keys.append(order_key(letter))
             self._preparing.note(letter, now)
         self._keys.sort()
-        await self._preparing.look(self._letters.redis, self._letters.keys)
+        await self._preparing.look(self._letters.redis)
         wanted = self._order.where.ids
         found = {id_of(key) for key in self._keys}.union(known) if wanted else ()
         detail = "there is no such dead letter, or the filters leave it out"

@@ -78,7 +78,7 @@ class Forecast:
 
     def __init__(self, redis: Redis, setup: Setup) -> None:
         self._setup = setup
-        self._store = Store(redis, setup.ladder, setup.system, horizon=setup.horizon)
+        self._store = Store(redis, setup.ladder, setup.system, horizon=setup.horizon, shadow=setup.shadow)
         #: Receipt key -> digest of the content that would have had its effect by then.
         self._had: dict[str, str] = {}
 

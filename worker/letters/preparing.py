@@ -9,7 +9,6 @@ from typing import NamedTuple
 from redis.asyncio import Redis
 
 from contracts import Reason
-from worker.keys import Keys
 from worker.letters.forecast import PARKED, readable
 from worker.letters.history import extended
 from worker.letters.outcome import Outcome, Result
@@ -70,9 +69,9 @@ class Preparing:
             if not isinstance(message, Problem):
                 self._ledger.add(message)
 
-    async def look(self, redis: Redis, keys: Keys) -> None:
-        """Looks through the ledger for those that are too late."""
-        await self._ledger.look(redis, keys)
+    async def look(self, redis: Redis) -> None:
+        """Looks through the ledger for those that are too late. Raises ArchiveError."""
+        await self._ledger.look(redis, self._setup)
 
     def ready(self, letter: Letter, now: int) -> Ready | Result:
         """What is to go into the inbox, or why nothing is; `now` in ms."""

@@ -7,6 +7,8 @@ the operator.
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,7 +17,9 @@ from redis.exceptions import ResponseError
 
 from contracts import Cause, MatchVoided, TournamentFinished
 from contracts.names import FIELD
+from worker.archive import Archive
 from worker.keys import Keys
+from worker.letters.store import Setup
 from worker.queries.streams import entries
 from worker.validation import CLOCK_SKEW_MS, Message, quote
 
@@ -46,27 +50,43 @@ class Ledger:
         self._players.update(_names(message))
         self._since = min(message.finished_at, self._since or message.finished_at)
 
-    async def look(self, redis: Redis, keys: Keys) -> None:
-        """Looks through the ledger from the oldest message's day on: seconds for a million events."""
+    async def look(self, redis: Redis, setup: Setup) -> None:
+        """Looks through the ledger, and its archive if there is one, from the oldest message's day on.
+
+        It takes seconds for a million events. Raises ArchiveError when the archive cannot be read.
+        """
         if self._since is None:
             return
-        self._whole_from = await _whole_from(redis, keys)
+        keys = setup.keys
+        self._whole_from, first = await _kept(redis, keys)
         oldest = f"{max(self._since - CLOCK_SKEW_MS, 0)}-0"  # a match may be that much ahead of the clock
+        if setup.archive is not None and setup.archive.exists():
+            await asyncio.to_thread(self._look_in_archive, setup.archive, setup.ladder, oldest, first)
         async for entry_id, fields in entries(redis, keys.outbox, oldest=oldest, page=500):
-            try:
-                event: Any = orjson.loads(fields.get(FIELD.encode(), b""))
-            except orjson.JSONDecodeError:
-                continue
-            if isinstance(event, dict):
-                self._note(entry_id, event)
+            self._note(entry_id, fields.get(FIELD.encode(), b""))
 
-    def _note(self, entry_id: str, event: dict[str, Any]) -> None:
+    def _look_in_archive(self, path: Path, ladder: str, oldest: str, first: int) -> None:
+        with Archive(path) as archive:
+            for entry_id, event in archive.iterate(ladder, oldest):
+                self._note(entry_id, event)
+            begin = next((_ms(entry_id) for entry_id, _ in archive.iterate(ladder)), None)
+            # It joins on to what Redis has if its last event is one of those.
+            if begin is not None and self._whole_from and _ms(archive.last(ladder)) >= first:
+                self._whole_from = begin
+
+    def _note(self, entry_id: str, raw: bytes) -> None:
+        try:
+            event: Any = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            return
+        if not isinstance(event, dict):
+            return
         cause = event.get("cause")
         effect = (cause, event.get("tournament_id" if cause == Cause.PRIZE else "match_id"))
         if effect in self._wanted:
             self._shown[str(effect[0]), str(effect[1])] = entry_id
         elif cause == Cause.IMPORT:
-            at = int(entry_id.partition("-")[0])
+            at = _ms(entry_id)
             names = [part.get("player") for part in event.get("players", ())]
             self._imported.update((name, at) for name in names if name in self._players)
 
@@ -97,14 +117,18 @@ def _names(message: Message) -> tuple[str, ...]:
     return message.podium if isinstance(message, TournamentFinished) else message.players
 
 
-async def _whole_from(redis: Redis, keys: Keys) -> int:
+async def _kept(redis: Redis, keys: Keys) -> tuple[int, int]:
+    """From when on the ledger in Redis is whole (0: nothing was taken out), and its first entry, in ms."""
     try:
         info: dict[str, Any] = await redis.xinfo_stream(keys.outbox)
     except ResponseError as error:
         if "no such key" in str(error):
-            return 0
+            return 0, 0
         raise
-    if info["entries-added"] == info["length"]:
-        return 0
     first = info["first-entry"]
-    return int((first[0] if first else info["last-generated-id"]).partition(b"-")[0])
+    begin = _ms((first[0] if first else info["last-generated-id"]).decode())
+    return (0 if info["entries-added"] == info["length"] else begin), begin
+
+
+def _ms(entry_id: str) -> int:
+    return int(entry_id.partition("-")[0])

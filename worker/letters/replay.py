@@ -42,7 +42,7 @@ class Replay:
             msg = "a run's name is 1-64 ASCII letters and digits"
             raise ValueError(msg)
         self._redis, self._setup, self._order = redis, setup, order
-        self._letters = Letters(redis, setup.ladder)
+        self._letters = Letters(redis, setup.keys)
         self._chosen = Chosen(self._letters, setup, order, self.name)
         self._run = Run(self._letters, self.name)
         self._ready: deque[Ready] = deque()

@@ -61,9 +61,9 @@ class Filter:
 
     ids: tuple[str, ...] = ()
     reasons: frozenset[str] = frozenset()
-    #: Dead for at least, and for at most, so many ms.
-    older_ms: int | None = None
-    newer_ms: int | None = None
+    #: Died at this time or later, and before this time, in ms.
+    since: int | None = None
+    before: int | None = None
     player: str | None = None
     #: The id of a match or tournament.
     match_id: str | None = None
@@ -73,14 +73,14 @@ class Filter:
         """Whether nothing is left out."""
         return self == Filter()
 
-    def takes(self, letter: Letter, now: int) -> bool:
-        """Whether this letter is meant; `now` in ms. The ids are not looked at."""
+    def takes(self, letter: Letter) -> bool:
+        """Whether this letter is meant. The ids are not looked at."""
         if self.reasons and letter.reason not in self.reasons:
             return False
-        age = now - (letter.dead_at or _numbers(letter.id)[0])
-        if self.older_ms is not None and age < self.older_ms:
+        died = letter.dead_at or _numbers(letter.id)[0]
+        if self.since is not None and died < self.since:
             return False
-        if self.newer_ms is not None and age > self.newer_ms:
+        if self.before is not None and died >= self.before:
             return False
         if self.player is None and self.match_id is None:
             return True

@@ -6,12 +6,13 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from worker.channel import ClientChannel, Line
+from worker.channel import ClientChannel
 from worker.keys import Keys
 from worker.letters.selection import MAX_ID, Filter, after, is_stream_id
 from worker.queries import Letter
@@ -38,6 +39,15 @@ class Setup:
     horizon: int
     #: How long a silent worker still counts as running.
     idle: int
+    #: The file with the events that have left the ledger; None when there is none.
+    archive: Path | None = None
+    #: Whether this installation rates beside another rater.
+    shadow: bool = False
+
+    @property
+    def keys(self) -> Keys:
+        """The ladder's keys."""
+        return Keys(self.ladder, shadow=self.shadow)
 
 
 class Move(NamedTuple):
@@ -53,10 +63,10 @@ class Move(NamedTuple):
 class Letters:
     """The dead letters of one ladder."""
 
-    def __init__(self, redis: Redis, ladder: str, line: Line | None = None) -> None:
+    def __init__(self, redis: Redis, keys: Keys) -> None:
         self.redis = redis
-        self.keys = Keys(ladder)
-        self._line = line or ClientChannel(redis)
+        self.keys = keys
+        self._line = ClientChannel(redis)
         self._replay, self._edit = Script("replay"), Script("edit")
         self._discard, self._restore = Script("discard"), Script("restore")
 
@@ -81,7 +91,7 @@ class Letters:
         return [letter_of((reply[0][0].decode(), reply[0][1])) if reply else None for reply in replies]
 
     async def find(
-        self, where: Filter, *, now: int, until: str = "+", before: str | None = None
+        self, where: Filter, *, until: str = "+", before: str | None = None
     ) -> AsyncIterator[Letter]:
         """The letters that are meant, newest first, none newer than `until` or from `before` on.
 
@@ -91,13 +101,13 @@ class Letters:
             for start in range(0, len(where.ids), _PAGE):
                 for letter in await self.get(where.ids[start : start + _PAGE]):
                     late = letter is not None and until != "+" and after(letter.id, until)
-                    if letter is not None and not late and where.takes(letter, now):
+                    if letter is not None and not late and where.takes(letter):
                         yield letter
             return
         top = until if before is None else f"({before}"
         async for entry in entries(self.redis, self.keys.dead_letters, newest=top, page=_PAGE, reverse=True):
             letter = letter_of(entry)
-            if where.takes(letter, now):
+            if where.takes(letter):
                 yield letter
 
     async def died_after(self, letter_id: str) -> AsyncIterator[Letter]:
@@ -105,10 +115,10 @@ class Letters:
         async for entry in entries(self.redis, self.keys.dead_letters, oldest=f"({letter_id}", page=_PAGE):
             yield letter_of(entry)
 
-    async def reasons(self, where: Filter, *, now: int) -> Counter[str]:
+    async def reasons(self, where: Filter) -> Counter[str]:
         """Reason -> how many of those that are meant."""
         found: Counter[str] = Counter()
-        async for letter in self.find(where, now=now):
+        async for letter in self.find(where):
             found[letter.reason] += 1
         return found
 

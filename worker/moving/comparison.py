@@ -16,7 +16,7 @@ from contracts.messages import Id, Milliseconds
 from worker.moving.records import WrongLine, sentence
 from worker.rating import Number
 
-__all__ = ["Comparison", "Difference", "Drift", "Old", "Result", "Side", "read_old"]
+__all__ = ["Comparison", "Difference", "Drift", "Old", "Result", "Side", "read_event", "read_old"]
 
 
 def _a_number(value: object) -> object:
@@ -47,6 +47,14 @@ def read_old(raw: bytes) -> Old:
         return Old.model_validate_json(raw)
     except ValidationError as error:
         raise WrongLine(sentence(error.errors(include_url=False)[0], raw, {})) from None
+
+
+def read_event(ledger_id: str, raw: bytes) -> RatingUpdated | None:
+    """An event of the ledger; None for an entry that is none."""
+    try:
+        return RatingUpdated.model_validate_json(raw).model_copy(update={"id": ledger_id})
+    except ValidationError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ hundred thousand dead letters. Everything raises redis.exceptions.RedisError whe
 and Unreadable for data under a ladder's keys that no worker wrote. Clients must return bytes.
 """
 
-from worker.queries.ledger import Outcome, Trace, changes, event_at, trace
+from worker.queries.ledger import Outcome, Trace, changes, event_at, mentions, trace
 from worker.queries.letters import Letter, letters
-from worker.queries.overview import Consumer, LadderStatus, Unread, ladder_status, unread_streams
+from worker.queries.overview import Consumer, LadderStatus, Unread, has_worker, ladder_status, unread_streams
 from worker.queries.players import Place, Standing, leaderboard, places_around, standing
 from worker.queries.streams import Unreadable, server_time
 
@@ -23,9 +23,11 @@ __all__ = [
     "Unreadable",
     "changes",
     "event_at",
+    "has_worker",
     "ladder_status",
     "leaderboard",
     "letters",
+    "mentions",
     "places_around",
     "server_time",
     "standing",

@@ -17,7 +17,7 @@ from worker.keys import Keys
 from worker.queries.letters import Letter, letters
 from worker.queries.streams import Entry, Unreadable, age, as_json, entries
 
-__all__ = ["Outcome", "Trace", "changes", "event_at", "trace"]
+__all__ = ["Outcome", "Trace", "changes", "event_at", "mentions", "trace"]
 
 _FIELD = FIELD.encode()
 
@@ -84,7 +84,7 @@ async def changes(redis: Redis, keys: Keys, player: str, sequence: int, count: i
         if event is None:
             below = max((number for number in known if number < sequence), default=None)
             oldest = "-" if below is None else f"({known[below].id}"
-            async for candidate in _mentions(redis, keys, player, oldest, newest):
+            async for candidate in mentions(redis, keys, player, oldest, newest):
                 if _sequence(candidate, player):
                     event = candidate
                     break
@@ -126,7 +126,7 @@ async def trace(redis: Redis, keys: Keys, effect_id: str, now: int) -> Trace:
         if _names(letter.message, effect_id):
             return Trace(effect_id, Outcome.DEAD, letter=letter)
     voided = None
-    async for event in _mentions(redis, keys, effect_id):
+    async for event in mentions(redis, keys, effect_id):
         if effect_id not in (event.match_id, event.tournament_id):
             continue
         if event.cause is not Cause.VOID:
@@ -170,7 +170,7 @@ async def _recent_events(redis: Redis, keys: Keys, player: str, count: int) -> d
     return {_sequence(event, player): event for event in events if event and _sequence(event, player)}
 
 
-async def _mentions(
+async def mentions(
     redis: Redis, keys: Keys, text: str, oldest: str = "-", newest: str = "+"
 ) -> AsyncIterator[RatingUpdated]:
     """The events with this text as a value somewhere, newest first."""

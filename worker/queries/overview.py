@@ -17,7 +17,7 @@ from worker.queries.letters import letters
 from worker.queries.streams import age, server_time, whole
 from worker.store import LEFT_BEHIND
 
-__all__ = ["Consumer", "LadderStatus", "Unread", "ladder_status", "unread_streams"]
+__all__ = ["Consumer", "LadderStatus", "Unread", "has_worker", "ladder_status", "unread_streams"]
 
 #: At most so many dead letters, the newest, are counted by reason.
 COUNTED_LETTERS: Final = 100_000
@@ -141,6 +141,12 @@ async def unread_streams(redis: Redis, configured: Collection[str], idle: int) -
         elif not any(consumer.live for consumer in consumers):
             unread.append(Unread(ladder, messages, "no-worker", known))
     return unread
+
+
+async def has_worker(redis: Redis, keys: Keys, idle: int) -> bool:
+    """Whether a worker of the ladder is running; one that is silent for `idle` ms is not."""
+    found = await _consumers(redis, keys.inbox, idle, group=keys.group)
+    return any(consumer.live for consumer in found or ())
 
 
 async def _consumers(

@@ -85,6 +85,7 @@ class Backgammon(RatingSystem):
     whole: ClassVar[bool] = True
     depends_on: ClassVar[tuple[str, ...]] = ("cube",)
     dated: ClassVar[tuple[str, ...]] = ("rules",)
+    versions: ClassVar[tuple[str, ...]] = tuple(_BY_VERSION)
 
     #: Every player's first rating, in points.
     start: Annotated[int, Field(ge=-100_000, le=100_000)] = 1500

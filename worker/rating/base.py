@@ -105,6 +105,8 @@ class RatingSystem(BaseModel, ABC):
     first_player: ClassVar[bool] = False
     #: Whether a game can end in a draw.
     draws: ClassVar[bool] = False
+    #: The versions of the rules, oldest first.
+    versions: ClassVar[tuple[str, ...]] = ("1",)
     #: Settings that carry their own dates (version -> ms): they may change while a ladder is in use.
     dated: ClassVar[tuple[str, ...]] = ()
     #: Settings that change who is shown where, and no rating.

@@ -7,7 +7,7 @@ input raises ValueError (InvalidGame where the system itself refuses) with the f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal
 
@@ -48,6 +48,8 @@ class PreviewSide:
     #: The score that the system expects of this player, 0..1.
     expected: float
     k: Number | None
+    #: The system's own fields that change, such as a rating deviation, and their new values.
+    fields: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +92,18 @@ def preview(
     for cube, length, result in product(cube_values, length_values, results):
         game = Game(at, _SCORES[result], recent_games, cube or 1, length)
         outcome = system.preview(first, second, game)
-        sides = [
-            PreviewSide(state.rating, side.change, side.rating, side.expected, side.k)
+        one, two = (
+            _preview_side(system, state, side)
             for state, side in zip((first, second), outcome.sides, strict=True)
-        ]
-        rows.append(PreviewRow(result, cube, length, outcome.coefficient, sides[0], sides[1]))
+        )
+        rows.append(PreviewRow(result, cube, length, outcome.coefficient, one, two))
     return rows
+
+
+def _preview_side(system: RatingSystem, state: State, side: Side) -> PreviewSide:
+    own = zip(system.fields, state.extra, side.extra, strict=True)
+    changed = {name: after for name, before, after in own if after != before}
+    return PreviewSide(state.rating, side.change, side.rating, side.expected, side.k, changed)
 
 
 def event_of(
@@ -152,9 +160,9 @@ def _part(name: str, state: State, side: Side, score: float, recent: int) -> Pla
     )
 
 
-def _check(field: str, values: Sequence[int], allowed: Sequence[int]) -> None:
+def _check(name: str, values: Sequence[int], allowed: Sequence[int]) -> None:
     for value in values:
         if value not in allowed:
             shown = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else str(allowed)[1:-1]
-            msg = f"{field}: {value} is not allowed; {shown} is"
+            msg = f"{name}: {value} is not allowed; {shown} is"
             raise ValueError(msg)

@@ -88,6 +88,7 @@ class Fide(RatingSystem):
     fields: ClassVar[tuple[str, ...]] = Standing._fields
     whole: ClassVar[bool] = True
     draws: ClassVar[bool] = True
+    versions: ClassVar[tuple[str, ...]] = ("2024-03", "2025-10")
 
     #: FIDE's table 8.1.2, or the curve 1 / (1 + 10^(-D/400)).
     expectation: Expectation = "table"

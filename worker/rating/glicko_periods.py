@@ -87,7 +87,8 @@ class GlickoPeriods(Glicko):
         sides = []
         for state, held in zip((first, second), outcome.sides, strict=True):
             closed = self.close(state._replace(extra=held.extra))
-            sides.append(held._replace(change=closed.change, rating=closed.rating, extra=closed.extra))
+            figures = {**held.figures, "rd_after": closed.figures["rd_after"]}
+            sides.append(closed._replace(expected=held.expected, figures=figures))
         return outcome._replace(sides=(sides[0], sides[1]))
 
     def closes_at(self, state: State) -> int | None:
@@ -143,6 +144,9 @@ class GlickoPeriods(Glicko):
             idle = figures["period"] - since if since and count == 1 else 0.0
             steps.append(self.grown_step(own, idle))
             steps += game_steps(own, other)
+            if "rd_after" in figures:  # a preview: the only game of its period
+                steps += applied_steps(own, figures["rd"], figures["information"], figures["gain"])
+                continue
             total = figures["period_gain_before"] + figures["gain"]
             steps.append(
                 Step("held", "until the period ends", f"{total:+.6f} in {count:g} games", own.player)
