@@ -28,6 +28,8 @@ log = structlog.get_logger("worker.engine")
 
 #: How many of the oldest waiting messages a probe looks at.
 _PROBE = 8
+#: How many messages a batch has at least for the share that waits to say anything.
+_CROWD = 16
 #: How many chunks may be on their way to Redis at once.
 _MOST_SENT = 4
 
@@ -65,6 +67,10 @@ class Engine:
     settled: Counter[str] = field(default_factory=Counter)
     #: What the last claim of new messages said was the newest entry.
     newest: str = "0-0"
+    #: For how long another worker alone claims, in ms.
+    turned_away: int = 0
+    #: Whether much of the last batch had to wait for other workers' messages.
+    _crowded: bool = False
     #: The server's time at the last claim, in ms.
     _now: int = 0
     #: Commits on their way, oldest first, and the ids of their messages.
@@ -75,8 +81,9 @@ class Engine:
         """Claims new messages as far as there is room; returns how many came."""
         if len(self.waiting) >= self.limits.waiting:
             return 0
-        claim = await self.store.claim(self.consumer, "new", self.limits.batch)
-        self.newest = claim.newest
+        crowded = "crowded" if self._crowded else ""
+        claim = await self.store.claim(self.consumer, "new", self.limits.batch, crowded)
+        self.newest, self.turned_away = claim.newest, claim.turned_away
         return self._take(claim)
 
     async def claim_own(self) -> int:
@@ -193,6 +200,8 @@ class Engine:
             failed=failed,
         )
         done = await self._send(commits, snapshot.now)
+        left = sum(entry.id in self.waiting and entry.id not in self._in_flight for entry in entries)
+        self._crowded = len(entries) >= _CROWD and left * 4 > len(entries)
         for entry_id, error in failed.items():
             self._count_failure(self.waiting[entry_id], error)
         return done

@@ -157,6 +157,9 @@ class Intake:
                 blocked = True
                 pause = min(pause * 2 or 0.001, _LONGEST_PAUSE)
                 await self._sleep(pause)
+            elif engine.turned_away:
+                moved_at = now
+                await self._sleep(min(engine.turned_away / 1000, _TICK))
             else:
                 moved_at = now
                 await self._wait_for_message(max(self._next_tick - now, 0.001))

@@ -15,6 +15,7 @@ class Keys:
     """The keys of one ladder, all in one hash slot. A name that ends in ``_`` is a prefix for an id."""
 
     __slots__ = (
+        "alone",
         "archive",
         "corrections",
         "counts",
@@ -72,6 +73,8 @@ class Keys:
         self.settings = f"{scope}:settings"
         #: Stream: the same fields for every adoption so far.
         self.settings_history = f"{scope}:settings-history"
+        #: String: the one consumer that claims for a while, where workers only wait for each other.
+        self.alone = f"{scope}:alone"
         #: Hash: consumer -> its busy share (0-1), a space, and when it was measured (ms).
         self.workers = f"{scope}:workers"
         #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).

@@ -46,6 +46,8 @@ class Claim(NamedTuple):
     #: The id of the stream's newest entry; everything up to it has been delivered to somebody when
     #: a claim of new messages brought none.
     newest: str
+    #: For how long another worker alone claims, in ms; 0 when none does.
+    turned_away: int
     found: list[Claimed]
 
 
@@ -80,7 +82,7 @@ class Store:
         keys = self.keys
         self._claim_keys = (
             *(keys.inbox, keys.line_, keys.receipt_, keys.prizes_, keys.void_),
-            *(keys.player_, keys.games_),
+            *(keys.player_, keys.games_, keys.alone),
         )
         self._keep_games = WINDOW_MS + horizon + 2 * DAY_MS
         #: Stands for the settings: workers rate only while theirs are the ladder's.
@@ -116,10 +118,10 @@ class Store:
     ) -> Claim:
         """Claims up to `count` messages.
 
-        `argument` is for "own" the id to go on after, for "stale" the ms of silence after which a
-        consumer counts as gone.
+        `argument` is for "new" "crowded" when much waits for other workers' messages, for "own" the id
+        to go on after, for "stale" the ms of silence after which a consumer counts as gone.
         """
-        now, newest, found = await self._claim(
+        now, newest, turned_away, found = await self._claim(
             self.line,
             self._claim_keys,
             (
@@ -127,7 +129,7 @@ class Store:
                 *(WINDOW_MS, *self._fields),
             ),
         )
-        return Claim(now, newest.decode(), [self._claimed(item) for item in found])
+        return Claim(now, newest.decode(), turned_away, [self._claimed(item) for item in found])
 
     def _claimed(self, item: list[Any]) -> Claimed:
         entry_id, attempts, kind, raw, size, alone, effect_id, replay, standings, *players = item
@@ -318,7 +320,7 @@ class Store:
         return int(
             await self._leave(
                 self.line,
-                (self.keys.inbox, self.keys.workers),
+                (self.keys.inbox, self.keys.workers, self.keys.alone),
                 (self.keys.group, consumer, LEFT_BEHIND),
             )
         )

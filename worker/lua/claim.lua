@@ -8,18 +8,21 @@
 -- KEYS[5]  prefix of the receipts of voids (strings)
 -- KEYS[6]  prefix of the players (hashes)
 -- KEYS[7]  prefix of the games (sorted sets)
+-- KEYS[8]  who alone claims for a while (string: a consumer name)
 -- ARGV[1]  consumer group
 -- ARGV[2]  this worker's consumer name
 -- ARGV[3]  what to claim: 'new' (not delivered yet), 'own' (this consumer's, after a lost reply) or
 --          'stale' (those of consumers that are gone)
 -- ARGV[4]  how many at most
--- ARGV[5]  own: the stream id to go on after; stale: ms after which a silent consumer counts as gone
+-- ARGV[5]  new: 'crowded' when much of what this worker holds waits for other workers' messages;
+--          own: the stream id to go on after; stale: ms after which a silent consumer counts as gone
 -- ARGV[6]  the largest message that is read, in bytes
 -- ARGV[7]  the consumer name under which stopping workers leave what they could not finish
 -- ARGV[8]  ms of the window in which games are counted
 -- ARGV[9..] the hash fields of a player's state
 --
--- Returns {server time in ms, id of the stream's newest entry, entries}; each entry is
+-- Returns {server time in ms, id of the stream's newest entry, ms for which another worker alone claims
+-- (0 when none does), entries}; each entry is
 -- {id, attempts, kind, message, size in bytes, alone, effect id, replay, standings, player, ...}:
 --   kind    'match', 'tournament', 'void', or '' when this script could not read it and queued it nowhere
 --   message false when there is none or it is too large
@@ -117,14 +120,22 @@ local function add_pending(pending)
   end
 end
 
+local turned_away = 0
 if ARGV[3] == 'new' then
+  -- Where few players play much, their matches follow from one another and workers only wait for each
+  -- other: then one of them claims alone for a while, and the others finish what they have.
+  local leader = redis.call('GET', KEYS[8])
+  if leader and leader ~= consumer then turned_away = redis.call('PTTL', KEYS[8]) end
+  if ARGV[5] == 'crowded' and not leader then redis.call('SET', KEYS[8], consumer, 'PX', 2000) end
+end
+if ARGV[3] == 'new' and turned_away == 0 then
   local reply = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', count, 'STREAMS', inbox, '>')
   for _, entry in ipairs(reply and reply[1][2] or {}) do
     found[#found + 1] = describe(entry, 1, true)
   end
 elseif ARGV[3] == 'own' then
   add_pending(redis.call('XPENDING', inbox, group, '(' .. ARGV[5], '+', count, consumer))
-else
+elseif ARGV[3] == 'stale' then
   for _, info in ipairs(redis.call('XINFO', 'CONSUMERS', inbox, group)) do
     local about = {}
     for i = 1, #info, 2 do about[info[i]] = info[i + 1] end
@@ -154,4 +165,4 @@ end
 
 local time = redis.call('TIME')
 local newest = redis.call('XREVRANGE', inbox, '+', '-', 'COUNT', 1)[1]
-return {time[1] * 1000 + math.floor(time[2] / 1000), newest and newest[1] or '0-0', found}
+return {time[1] * 1000 + math.floor(time[2] / 1000), newest and newest[1] or '0-0', turned_away, found}
