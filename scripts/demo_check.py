@@ -53,7 +53,7 @@ class Account:
             if FIELD in delivery.fields:
                 self.dead[becomes.removeprefix(_DEAD), delivery.fields[FIELD]] += 1
         elif becomes != "duplicate":
-            self.matches = delivery.number
+            self.matches = max(self.matches, delivery.number)
             if message is not None and not isinstance(message, MatchFinished):
                 self.tournaments += 1
             if becomes != "aside" and message is not None:

@@ -27,6 +27,10 @@ __all__ = ["Play"]
 _PER_SECOND, _LONGEST = 200, 15.0
 #: After this share of the matches, this share comes all at once, but so many at most.
 _BURST, _BURST_SHARE, _LARGEST_BURST = 0.4, 0.2, 2000
+#: Messages that are sent at once when more are due than one after the other would go.
+_TOGETHER = 50
+#: What becomes of messages that are about a match sent before.
+_ABOUT_ANOTHER = ("duplicate", "dead:conflict")
 #: Messages that may wait before no more are sent.
 _MOST_WAITING = 20_000
 #: Seconds between two looks at how far things are, and those over which a speed is taken.
@@ -45,6 +49,8 @@ class Play:
 
     redis: Redis
     arq: ArqRedis
+    #: A pool as arq makes it by default.
+    pickling: ArqRedis
     workers: list[Worker]
     screen: Screen
     matches: int
@@ -61,6 +67,8 @@ class Play:
     _settled: int = 0
     #: When published matches entered the inbox, in ms.
     _entered: dict[str, int] = field(default_factory=dict)
+    #: What is sent next, all at once.
+    _together: list[Delivery] = field(default_factory=list)
     #: Jobs that wait until the worker has been killed; None when none need to.
     _held: list[Delivery] | None = None
 
@@ -102,7 +110,11 @@ class Play:
         for delivery in deliveries(self.matches, self.seed, int(time.time() * 1000)):
             number = delivery.number
             due = self._begun + pause * (min(number, first) + max(number - last, 0))
-            if (early := due - time.monotonic()) > 0.005:
+            early = due - time.monotonic()
+            # A match must be there before it is sent again; else what is due at once may overtake each other.
+            if early > 0 or len(self._together) == _TOGETHER or delivery.becomes in _ABOUT_ANOTHER:
+                await self._send()
+            if early > 0.005:
                 await asyncio.sleep(early)
             if self._is_full():
                 await until(self._has_room, "the workers did not keep up")
@@ -110,17 +122,22 @@ class Play:
                 await self._hold_up(last - first)
             if number > last and self._held is not None:
                 kill = await self._let_go(group)
-            if self._held is not None and delivery.door is Door.JOB:
-                self._held.append(delivery)
-            else:
-                await self._send(delivery)
+            (self._together if self._held is None or delivery.door is not Door.JOB else self._held).append(
+                delivery
+            )
+        await self._send()
         if self._held is not None:
             kill = await self._let_go(group)
         if kill is not None:
             await kill
         await self._until_settled()
 
-    async def _send(self, delivery: Delivery) -> None:
+    async def _send(self) -> None:
+        """Sends what is due."""
+        together, self._together = self._together, []
+        await asyncio.gather(*map(self._send_one, together))
+
+    async def _send_one(self, delivery: Delivery) -> None:
         message = delivery.message
         if message is None:
             fields = chain.from_iterable(delivery.fields.items())
@@ -128,8 +145,7 @@ class Play:
         elif delivery.door is Door.JOB:
             await enqueue(self.arq, message)
         elif delivery.door is Door.PICKLED:
-            self.arq.job_serializer = None  # arq's default is pickle
-            await self.arq.enqueue_job(JOB, message.model_dump(), _queue_name=QUEUE)
+            await self.pickling.enqueue_job(JOB, message.model_dump(), _queue_name=QUEUE)
         else:
             entry_id = await publish(self.redis, message)
             if isinstance(message, MatchFinished) and delivery.number <= self._timed:
@@ -170,6 +186,7 @@ class Play:
 
     async def _hold_up(self, matches: int) -> None:
         """Stops all workers, so that many messages wait when they go on."""
+        await self._send()
         # A job that a killed arq worker had in hand is run again only after a long time: there shall be none.
         await until(self._no_jobs, "the jobs were not run")
         self._held = []
@@ -179,16 +196,17 @@ class Play:
 
     async def _let_go(self, group: Group) -> asyncio.Task[None]:
         """Lets the workers go on, one of them first, which is killed and started anew in the background."""
+        await self._send()
         victim = self.workers[-1]
         name, pending = await group.kill(victim)
         self.screen.say(
             f"worker {victim.number} goes on first, and is killed (SIGKILL) with {pending:,} messages in hand"
         )
+        self.screen.say("until others take them over, those players' matches wait")
         for worker in self.workers:
             worker.signal(signal.SIGCONT)
-        held, self._held = self._held or [], None
-        for delivery in held:
-            await self._send(delivery)
+        self._together += self._held or []
+        self._held = None
         return asyncio.create_task(self._start_anew(group, victim, name))
 
     async def _start_anew(self, group: Group, worker: Worker, name: str) -> None:

@@ -83,8 +83,13 @@ def _perform(directory: Path, matches: int, workers: int, seed: int) -> bool:
 async def _play(
     url: str, workers: list[Worker], screen: Screen, matches: int, seed: int
 ) -> tuple[Play, list[Statement], list[Letter]]:
-    async with Redis.from_url(url) as redis, await create_pool(RedisSettings.from_dsn(url)) as arq:
-        play = Play(redis, arq, workers, screen, matches, seed)
+    pool = RedisSettings.from_dsn(url)
+    async with (
+        Redis.from_url(url) as redis,
+        await create_pool(pool) as arq,
+        await create_pool(pool) as pickling,
+    ):
+        play = Play(redis, arq, pickling, workers, screen, matches, seed)
         await play.run()
         holds = await statements(redis, play.keys, play.account, play.ledger)
         return play, holds, [letter async for letter in letters(redis, play.keys)]

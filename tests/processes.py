@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,9 +10,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 __all__ = ["Worker", "command", "config_file", "until"]
 
@@ -38,11 +40,37 @@ def _toml(value: Any) -> str:
     return json.dumps(value)
 
 
-def command(*arguments: str, url: str, config: Path) -> subprocess.CompletedProcess[str]:
-    """Runs the command line to its end, in a process of its own."""
-    return subprocess.run(
-        [*_MAIN, *arguments], env=environment(url, config), capture_output=True, text=True, check=False
-    )
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        """The only line of output, as JSON."""
+        return json.loads(self.stdout)
+
+    @property
+    def json_lines(self) -> list[Any]:
+        """Each line of output, as JSON."""
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+
+def command(*arguments: str, url: str = "", config: Path | None = None) -> Ended:
+    """Runs the command line to its end, in this process, where that is all the RATINGS_* there is."""
+    from worker import cli
+
+    out, err = io.StringIO(), io.StringIO()
+    wanted = {"RATINGS_REDIS_URL": url} if url else {}
+    wanted |= {"RATINGS_CONFIG": str(config)} if config else {}
+    kept = {name: value for name, value in os.environ.items() if name.startswith("RATINGS_")}
+    with patch.dict(os.environ, wanted), redirect_stdout(out), redirect_stderr(err):
+        for name in kept.keys() - wanted.keys():
+            del os.environ[name]
+        code = cli.call(arguments)
+    return Ended(code, out.getvalue(), err.getvalue())
 
 
 def until(happened: Callable[[], Any], seconds: float = _PATIENCE, pause: float = 0.01) -> Any:

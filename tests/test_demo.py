@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -168,24 +170,26 @@ class Stage:
 
     folder: Path
     mark: str
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self, *arguments: str, **options: object) -> subprocess.Popen[str]:
         env = {**os.environ, "TMPDIR": str(self.folder), "DEMO_TEST": self.mark, "COLUMNS": "100"}
         command = [sys.executable, str(ROOT / "scripts" / "demo.py"), *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.Popen(command, env=env, text=True, **pipes)  # type: ignore[call-overload, no-any-return]
+        self.started.append(subprocess.Popen(command, env=env, text=True, **pipes))  # type: ignore[call-overload]
+        return self.started[-1]
 
     def processes(self) -> list[psutil.Process]:
+        """The demo's processes that run: those with its mark, and the server by its folder."""
         found = []
         for process in psutil.process_iter():
             try:
-                if (
-                    process.environ().get("DEMO_TEST") == self.mark
-                    and process.status() != psutil.STATUS_ZOMBIE
-                ):
-                    found.append(process)
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                home = Path(process.cwd())
+                marked = process.environ().get("DEMO_TEST") == self.mark
+            except (psutil.Error, OSError):  # it has ended, or is not ours
                 continue
+            if marked or home.is_relative_to(self.folder):
+                found.append(process)
         return found
 
     def kill(self) -> None:
@@ -193,6 +197,9 @@ class Stage:
             process.kill()
 
     def left_nothing(self) -> bool:
+        end = time.monotonic() + 2  # what the system ends along with the demo takes its time
+        while self.processes() and time.monotonic() < end:
+            time.sleep(0.02)
         return not self.processes() and not list(self.folder.iterdir())
 
 
@@ -204,6 +211,9 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     yield made
     limit.cancel()
     made.kill()
+    for process in made.started:
+        with process:  # closes its pipes
+            process.wait()
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> str:
@@ -288,18 +298,19 @@ def test_ctrl_c_while_it_starts_ends_it_too(stage: Stage) -> None:
 @pytest.mark.server
 def test_a_worker_that_ends_by_itself_is_an_error_and_the_logs_are_kept(stage: Stage) -> None:
     demo = stage.start("--workers", "1")
-    wait_for(demo, "matches sent")
-    (worker,) = (
-        process for process in stage.processes() if "match-ratings" in " ".join(process.cmdline()[1:2])
-    )
+    wait_for(demo, "match-ratings demo")
+    while not (workers := [found for found in stage.processes() if "worker" in found.cmdline()]):
+        time.sleep(0.02)
+    (worker,) = workers
     worker.kill()
     _, errors = demo.communicate(timeout=10)
     assert demo.returncode == 1
     assert errors.startswith("demo: worker 1 ended by itself with status -9\n")
     (kept,) = stage.folder.iterdir()
     assert str(kept) in errors
-    assert (kept / "worker-1.log").stat().st_size
+    assert (kept / "worker-1.log").is_file()
     assert not stage.processes()
+    shutil.rmtree(kept)
 
 
 @pytest.mark.slow

@@ -64,10 +64,10 @@ def matches(draw: st.DrawFn) -> Message:
     fields["winner"] = draw(
         st.sampled_from([first, first, second, None] if draw(st.booleans()) else [first, second])
     )
-    number = draw(st.integers(0, 7))
+    number = draw(st.sampled_from(range(20)))
     wrong: dict[str, Any] = draw(
         st.sampled_from(
-            [{}] * 14
+            [{}] * 30
             + [
                 {"mode": "boosted"},
                 {"mode": "casual"},
@@ -149,13 +149,14 @@ class Again:
         return json.dumps(data, indent=self.how & 1).encode()
 
 
-SENT = st.one_of(
-    matches(),
-    matches(),
-    matches(),
-    tournaments(),
-    st.builds(Again, st.integers(1, 6), st.integers(0, 15)),
-    st.sampled_from(RUBBISH).map(lambda text: lambda now, ladder: text),
+KINDS = {
+    "match": matches(),
+    "again": st.builds(Again, st.integers(1, 6), st.integers(0, 15)),
+    "tournament": tournaments(),
+    "rubbish": st.sampled_from(RUBBISH).map(lambda text: lambda now, ladder: text),
+}
+SENT = st.sampled_from(["match"] * 12 + ["again"] * 4 + ["tournament"] * 2 + ["rubbish"]).flatmap(
+    KINDS.__getitem__
 )
 
 
@@ -336,7 +337,7 @@ class Stage:
         reached.cancel()
         if worker.stopped.done():
             worker.stopped.result()
-            worker.stopped = None
+            worker.stopped, wire.stop_in = None, None
 
     async def finish(self) -> None:
         """The workers are gone, some of them in the middle of something; one more clears up."""
@@ -364,11 +365,11 @@ def loop(server: Endpoint) -> Iterator[asyncio.Runner]:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(
-    messages=st.lists(SENT, min_size=1, max_size=24),
-    steps=st.lists(STEPS, max_size=40),
+    messages=st.lists(SENT, min_size=1, max_size=8) | st.lists(SENT, min_size=16, max_size=40),
+    steps=st.lists(STEPS, max_size=12) | st.lists(STEPS, min_size=24, max_size=60),
     batch=st.integers(1, 8),
     chunk=st.integers(1, 4),
     waiting=st.integers(2, 12),

@@ -141,7 +141,7 @@ async def dump(redis: Any, ladder: str) -> dict[str, Any]:
     """Everything the ladder has in Redis but its adopted settings, in a form that can be compared."""
     found: dict[str, Any] = {}
     for key in sorted(await redis.keys(f"ratings:{{{ladder}}}:*")):
-        if key.endswith(b":settings"):
+        if key.endswith((b":settings", b":settings-history")):
             continue
         kind = (await redis.type(key)).decode()
         name = key.decode("utf-8", "backslashreplace")

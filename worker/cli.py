@@ -14,6 +14,9 @@ from typer.main import get_command
 from worker.commands import (
     archive,
     audit,
+    backtest,
+    calibrate,
+    close_period,
     compare,
     dead_letters,
     explain,
@@ -74,9 +77,14 @@ app.add_typer(dead_letters.app, name="dead-letters")
 app.command(short_help="Take back a match, or those of a player who cheated.")(void.void)
 app.command(short_help="Replay the ledger and compare it with what is stored.")(audit.audit)
 app.add_typer(ladder.app, name="ladder")
+app.command("close-period", short_help="End the rating periods that are over.")(close_period.close_period)
 app.command(short_help="Show what a match would change, every outcome side by side.")(preview.preview)
 app.command(short_help="Show what a list of games comes to, step by step.")(period.period)
 app.command(short_help="Show a performance rating.")(period.performance)
+app.command(short_help="Show how well predictions fit results, and the divisor that fits best.")(
+    calibrate.calibrate
+)
+app.command(short_help="Rate the same matches by other settings, and compare.")(backtest.backtest)
 app.command(short_help="Show the rating systems and their settings.")(systems.systems)
 app.command(short_help="Show where another rater's changes and these disagree.")(compare.compare)
 app.add_typer(shadow.app, name="shadow")

@@ -24,9 +24,11 @@ from contracts.names import FIELD, PREVIEW, scope
 from worker import logs
 from worker.archive import ArchiveError
 from worker.archivist import open_archivist
+from worker.closing import close_and_log
 from worker.connect import AWAY, UnfitServer, arq_pool, connect, dangers, open_channel
 from worker.engine import Engine
 from worker.intake import Intake
+from worker.jobs_letters import KEEP_SECONDS, LETTER_JOBS
 from worker.keys import Keys
 from worker.metrics import Meter
 from worker.previews import preview_job
@@ -184,6 +186,19 @@ async def housekeeping(ctx: dict[str, Any]) -> None:
             await desk.archivist.run_and_log(ladder, desk.keys(ladder))
 
 
+async def close_periods(ctx: dict[str, Any]) -> None:
+    """Once a minute: closes the rating periods that are over, by the adopted settings of each ladder."""
+    desk: Desk = ctx["desk"]
+    for ladder in desk.ladders.values():
+        await close_and_log(
+            desk.redis,
+            ladder.name,
+            ladder.system,
+            horizon=desk.settings.horizon_ms,
+            keys=desk.keys(ladder.name),
+        )
+
+
 def encode_job(job: dict[str, Any]) -> bytes:
     """A job or a result as JSON; what JSON cannot say is written as text."""
     return orjson.dumps(job, default=str)
@@ -219,7 +234,9 @@ def decode_job(raw: bytes) -> dict[str, Any]:
         return _unreadable(raw, Reason.INVALID, text)
     if job["f"] == PREVIEW:  # nothing is lost with one that asks wrongly: the answer says so
         return {**job, "a": [job["a"][0] if job["a"] else job["k"].get("payload")], "k": {}}
-    if job["f"] == "cron:housekeeping":
+    if job["f"] in LETTER_JOBS:  # the same
+        return {**job, "a": [job["a"][0] if job["a"] else job["k"]], "k": {}}
+    if job["f"] in ("cron:housekeeping", "cron:close_periods"):
         return {**job, "a": [], "k": {}}
     return _unreadable(raw, Reason.INVALID, f"job: {quote(job['f'])} is not known; use {JOB}")
 
@@ -268,9 +285,16 @@ def worker_settings() -> type[Any]:
         functions = [
             func(match_finished, name=JOB, max_tries=_TRIES, keep_result=0),
             func(keep_unreadable_job, name=_UNREADABLE, max_tries=_TRIES, keep_result=0),
+            *(
+                func(act, name=name, max_tries=_TRIES, keep_result=KEEP_SECONDS)
+                for name, act in LETTER_JOBS.items()
+            ),
             func(preview_job, name=PREVIEW, max_tries=3, timeout=10, keep_result=_KEEP_PREVIEW),
         ]
-        cron_jobs = [cron(housekeeping, second=17, timeout=50, keep_result=0)]
+        cron_jobs = [
+            cron(housekeeping, second=17, timeout=50, keep_result=0),
+            cron(close_periods, second=37, timeout=55, keep_result=0),
+        ]
         redis_pool = arq_pool(settings.queue_url, encode_job, decode_job)
         job_serializer = staticmethod(encode_job)
         job_deserializer = staticmethod(decode_job)

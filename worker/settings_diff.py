@@ -120,7 +120,7 @@ def _dates(old: RatingSystem, new: RatingSystem, now: int) -> list[str]:
     for system in (old, new):
         for name in system.dated:
             steps.update(at for at in getattr(system, name).values() if at <= now)
-    for at in sorted(steps):
+    for at in sorted(steps, reverse=True):
         before, after = old.rules_at(at), new.rules_at(at)
         if before != after:
             since = f"since {_day(at)}" if at else "at any time"

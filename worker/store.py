@@ -226,6 +226,14 @@ class Store:
             match_receipts=void_of,
         )
 
+    async def read_players(self, names: Sequence[str]) -> dict[str, Player]:
+        """Players as stored, without their lines."""
+        wanted = {"fields": self._fields, "players": [(name, 0) for name in names]}
+        wanted |= {"windows": [], "receipts": [], "events": []}
+        keys = (self.keys.player_, self.keys.games_, self.keys.line_, self.keys.outbox)
+        _, players, *_ = await self._read(self.line, keys, (orjson.dumps(wanted),))
+        return {name: self._player(stored, []) for name, stored in zip(names, players, strict=True)}
+
     def _player(self, stored: Sequence[Any], ids: list[str] | None) -> Player:
         line, values = stored
         if ids is None:
@@ -266,7 +274,7 @@ class Store:
             if commit.verb in ("rate", "prize", "void"):
                 sure = 1 if entry.alone else 0
                 args += (sure, entry.digest, commit.ttl, *commit.game, len(commit.events), *commit.events)
-                self._states(args, commit, oldest)
+                self._states(args, commit, _oldest_kept(commit, oldest))
             elif commit.verb == "close":
                 args += commit.events
                 self._states(args, commit, oldest)

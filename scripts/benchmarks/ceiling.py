@@ -18,7 +18,7 @@ __all__ = ["ceiling"]
 _CEILING = "the same calls, sent back to back"
 
 
-def ceiling(lab: Lab) -> Section:
+def ceiling(lab: Lab) -> list[Section]:
     """Records a worker's script calls, then sends them again to a server with the same data."""
     matches = Matches(lab.size(20_000, 3_000), players=100_000)
     begin_ms = int(time.time() * 1000)
@@ -29,12 +29,12 @@ def ceiling(lab: Lab) -> Section:
     payload = b"".join(calls)
     replays: list[Drain] = []
     drains: list[Drain] = []
-    for turn in range(lab.size(4, 1)):
-        lab.step(f"round {turn + 1}: {_CEILING}")
+    for turn in lab.rounds(4, 15):
+        lab.step(f"round {turn}: {_CEILING}")
         replays.append(_replay(lab, commands, payload, matches.count))
         if replays[-1].ratings != ratings:
             raise BenchError("the recorded calls made other ratings than the worker")
-        lab.step(f"round {turn + 1}: {WORKER}")
+        lab.step(f"round {turn}: {WORKER}")
         drains.append(run_worker(lab, commands))
     most, worker = summary(replays), summary(drains)
     share = worker.rate / most.rate
@@ -52,7 +52,7 @@ def ceiling(lab: Lab) -> Section:
         f"{len(calls)} calls, {len(payload) / matches.count:,.0f} bytes for each match, over one connection; "
         "the final ratings are the worker's."
     ]
-    return section
+    return [section]
 
 
 def _record(lab: Lab, commands: list[bytes]) -> tuple[list[bytes], str]:

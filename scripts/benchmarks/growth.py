@@ -50,7 +50,7 @@ end
 _AT_ONCE = 50_000
 
 
-def growth(lab: Lab) -> Section:
+def growth(lab: Lab) -> list[Section]:
     """Players, windows, backlog, memory."""
     columns = (
         Column("name", ""),
@@ -60,11 +60,10 @@ def growth(lab: Lab) -> Section:
         Column("worker_us", "worker, µs"),
         Column("server_us", "server, µs"),
     )
-    section = Section("Growth: the cost of a match as the work grows, and its memory", columns)
+    section = Section("Growth: the cost of a match as the work grows", columns)
     _players_and_windows(lab, section)
     _backlog(lab, section)
-    _memory(lab, section)
-    return section
+    return [section, _memory(lab)]
 
 
 def _row(section: Section, name: str, figures: Summary, first: Summary, **more: Any) -> float:
@@ -96,14 +95,14 @@ def _players_and_windows(lab: Lab, section: Section) -> None:
         _add_games(lab, ladder, some, games)
     players_done: dict[int, list[Drain]] = {players: [] for players in by_players}
     games_done: dict[int, list[Drain]] = {games: [] for games in by_window}
-    with lab.workers(ladder=ladders[0], RATINGS_CONFIG=str(config)) as workers:
-        for turn in range(lab.size(3, 1)):
+    with lab.workers(ladders=len(ladders), RATINGS_CONFIG=str(config)) as workers:
+        for turn in lab.rounds(3, 20):
             for players, ladder in by_players.items():
-                lab.step(f"round {turn + 1}: {players:,} players")
+                lab.step(f"round {turn}: {players:,} players")
                 count = lab.size(12_000, 1_000)
                 players_done[players].append(_more(lab, ladder, players, count, turn, workers))
             for games, ladder in by_window.items():
-                lab.step(f"round {turn + 1}: {games:,} games in the window")
+                lab.step(f"round {turn}: {games:,} games in the window")
                 games_done[games].append(_more(lab, ladder, some, lab.size(6_000, 500), turn, workers))
     figures = {players: summary(drains) for players, drains in players_done.items()}
     fewest = next(iter(figures.values()))
@@ -114,7 +113,13 @@ def _players_and_windows(lab: Lab, section: Section) -> None:
     )
     figures = {games: summary(drains) for games, drains in games_done.items()}
     for games, figure in figures.items():
-        share = _row(section, f"{games:,} games in the window", figure, figures[1], games=games)
+        share = _row(
+            section,
+            f"{games:,} game{'s' if games > 1 else ''} in the window",
+            figure,
+            figures[1],
+            games=games,
+        )
     section.targets.append(Target("cost with 2,000 games in the window ÷ 1", "<= 1.3", share, share <= 1.3))
 
 
@@ -157,17 +162,18 @@ def _add_games(lab: Lab, ladder: str, players: int, games: int) -> None:
 def _backlog(lab: Lab, section: Section) -> None:
     """A thousand waiting, again and again; and the first of a million."""
     few, many = _sizes(lab, _BACKLOGS)
-    times, part = lab.size(12, 2), lab.size(15_000, 1_000)
+    times, part = lab.size(15, 2), lab.size(15_000, 1_000)
     players = 100_000
     drains: dict[int, list[Drain]] = {few: [], many: []}
     memory = 0.0
-    for turn in range(lab.size(2, 1)):
+    for turn in lab.rounds(2, 15):
         with lab.workers() as workers:
-            lab.step(f"round {turn + 1}: a backlog of {few:,}, {times} times")
+            lab.step(f"round {turn}: a backlog of {few:,}, {times} times")
+            lab.wire.at_once(lab.emptied())
             fillings = [Matches(few, players, seed=f"{number}").commands() for number in range(times)]
-            small = [lab.drain(commands, workers) for commands in fillings]
+            small = [lab.drain(commands, workers, keep=True) for commands in fillings]
         drains[few].append(_together(small))
-        lab.step(f"round {turn + 1}: a backlog of {many:,}")
+        lab.step(f"round {turn}: a backlog of {many:,}")
         lab.wire.at_once(lab.emptied())
         begun = _memory_used(lab)
         _add_matches(lab, many, players)
@@ -217,8 +223,17 @@ def _add_matches(lab: Lab, count: int, players: int) -> None:
     _calls(lab, _ADD_MATCHES, (inbox(LADDER),), (sample, LONG.player), count, str(players))
 
 
-def _memory(lab: Lab, section: Section) -> None:
+def _memory(lab: Lab) -> Section:
     """The difference that players with one match make, and then that of further matches."""
+    columns = (
+        Column("name", ""),
+        Column("match", "a rated match"),
+        Column("event", "its event"),
+        Column("receipt", "its receipt"),
+        Column("rest", "both windows, keys"),
+        Column("player", "a player"),
+    )
+    section = Section("Memory: bytes of the server's", columns)
     players = lab.size(10_000, 1_000)
     for ids, name in ((LONG, "ids of 36 characters"), (SHORT, "short ids")):
         lab.step(f"memory, {name}")
@@ -235,12 +250,10 @@ def _memory(lab: Lab, section: Section) -> None:
         player = (once - empty - match * first.count) / players
         event = lab.wire.call("MEMORY", "USAGE", outbox(LADDER), "SAMPLES", 0) / (first.count + further.count)
         receipt = lab.wire.call("MEMORY", "USAGE", Keys(LADDER).receipt(next(ids.matches(1, "b"))))
-        section.rows.append({"name": f"memory, {name}", "bytes_a_match": match, "bytes_a_player": player})
-        section.notes.append(
-            f"Memory, {name}: {match:,.0f} bytes a rated match (of that its event {event:,.0f}, its receipt "
-            f"{receipt:,}, the rest in both windows), {player:,.0f} bytes a player."
-        )
+        row = {"name": name, "match": match, "event": event, "receipt": receipt, "player": player}
+        section.rows.append({**row, "rest": match - event - receipt})
         section.targets.append(Target(f"bytes a rated match, {name}", "<= 1024", match, match <= 1024))
+    return section
 
 
 def _memory_used(lab: Lab) -> float:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import hiredis
-
 from benchmarks.matches import LADDER
 from benchmarks.processes import BenchError, Program, environment
 from benchmarks.report import Spread
@@ -35,7 +33,7 @@ class Drain(NamedTuple):
     seconds: float
     worker_cpu: float
     server_cpu: float
-    #: A hash of the final leaderboard.
+    #: A hash of the final leaderboard; empty when that was not waited for.
     ratings: str
 
     @property
@@ -80,6 +78,14 @@ class Lab:
         """Says what is under way."""
         self.show(f"{self.part}: {text}")
 
+    def rounds(self, count: int, seconds: float) -> Iterator[int]:
+        """Numbers of rounds, from 1: `count`, or as many as begin within `seconds`; one in a quick run."""
+        end = time.monotonic() + seconds
+        for turn in range(1 if self.quick else count):
+            if turn and time.monotonic() > end:
+                return  # a busy machine: fewer rounds instead of a run without an end
+            yield turn + 1
+
     def size(self, full: int, quick: int) -> int:
         """How much to do."""
         return quick if self.quick else full
@@ -102,27 +108,24 @@ class Lab:
         return [pack("FLUSHALL", "SYNC"), *groups]
 
     @contextmanager
-    def workers(self, count: int = 1, *, ladder: str = LADDER, **settings: str) -> Iterator[list[Program]]:
+    def workers(self, count: int = 1, *, ladders: int = 1, **settings: str) -> Iterator[list[Program]]:
         """Rating workers as a user starts them, ready for work; `settings` are environment variables."""
         started: list[Program] = []
         try:
-            self.add_workers(started, count, ladder=ladder, **settings)
+            self.add_workers(started, count, ladders=ladders, **settings)
             yield started
         finally:
             for worker in started:
                 worker.stop()
 
-    def add_workers(
-        self, running: list[Program], count: int, *, ladder: str = LADDER, **settings: str
-    ) -> None:
-        """Starts more workers and waits until they are ready."""
-        known = self._consumers(ladder)
+    def add_workers(self, running: list[Program], count: int, *, ladders: int = 1, **settings: str) -> None:
+        """Starts more workers and waits until all wait for messages: one blocked connection a ladder."""
         command = [str(Path(sys.executable).with_name("match-ratings")), "worker"]
         env = environment(**{"RATINGS_REDIS_URL": self.server.url, **settings})
         for _ in range(count):
             running.append(Program(command, env, self.log()))
         deadline = time.monotonic() + 30
-        while len(self._consumers(ladder) - known) < count:
+        while int(self.info("clients")["blocked_clients"]) < len(running) * ladders:
             for worker in running:
                 worker.check()
             if time.monotonic() > deadline:
@@ -133,13 +136,6 @@ class Lab:
         """A new file for what a program says."""
         return self.server.directory / f"{time.monotonic_ns()}.log"
 
-    def _consumers(self, ladder: str) -> set[str]:
-        try:
-            consumers = self.wire.call("XINFO", "CONSUMERS", inbox(ladder), GROUP)
-        except hiredis.ReplyError:  # no worker has been here yet
-            return set()
-        return {dict(zip(about[::2], about[1::2], strict=True))["name"] for about in consumers}
-
     def drain(
         self,
         commands: Sequence[bytes],
@@ -147,25 +143,27 @@ class Lab:
         *,
         ladder: str = LADDER,
         keep: bool = False,
-        stop_at: int | None = None,
+        patience: float = 0.0,
     ) -> Drain:
         """Fills the stream in one step and waits until running workers have emptied it.
 
-        The server is emptied before, except with `keep`. With `stop_at` it is over when that many have
-        been rated.
+        The server is emptied before, except with `keep`. With `patience` it is over after that many
+        seconds, with what was rated until then and no hash of ratings; else that is an error.
         """
         stream = outbox(ladder)
         before = self.wire.call("XLEN", stream) if keep else 0
-        wanted = before + (stop_at or len(commands))
+        wanted = before + len(commands)
         worker_cpu = sum(worker.cpu() for worker in workers)
         begun = self.wire.at_once(commands if keep else [*self.emptied(ladder), *commands])
         server_cpu = self.server_cpu()  # without the filling
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + (patience or _PATIENCE)
         while (rated := self.wire.call("XLEN", stream)) < wanted:
             if not self.wire.call("XLEN", inbox(ladder)) and self.wire.call("XLEN", stream) < wanted:
                 raise BenchError(f"{wanted - rated} of {len(commands)} matches were not rated")
             if time.monotonic() > deadline:
-                raise BenchError(f"only {rated - before} matches were rated in {_PATIENCE:.0f} s")
+                if patience and rated > before:
+                    break
+                raise BenchError(f"only {rated - before} matches were rated in {patience or _PATIENCE:.0f} s")
             for worker in workers:
                 worker.check()
             time.sleep(_PAUSE)
@@ -173,7 +171,8 @@ class Lab:
         worker_cpu = sum(worker.cpu() for worker in workers) - worker_cpu
         last = self.wire.call("XREVRANGE", stream, "+", "-", "COUNT", 1)[0][0]
         seconds = int(last.split("-")[0]) / 1000 - begun
-        return Drain(rated - before, seconds, worker_cpu, server_cpu, self.ratings(ladder))
+        ratings = self.ratings(ladder) if rated == wanted else ""
+        return Drain(rated - before, seconds, worker_cpu, server_cpu, ratings)
 
     def ratings(self, ladder: str = LADDER) -> str:
         """A hash of the whole leaderboard."""

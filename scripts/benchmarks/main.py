@@ -34,7 +34,7 @@ from embedded import Server, ServerError
 
 __all__ = ["main"]
 
-PARTS: dict[str, Callable[[Lab], Section]] = {
+PARTS: dict[str, Callable[[Lab], list[Section]]] = {
     "throughput": throughput,
     "peers": peers,
     "ceiling": ceiling,
@@ -57,8 +57,9 @@ parts:
 _EPILOG = """\
 Figures are medians, with the lowest and highest in brackets; what is compared takes turns. CPU for each
 match is the steadier figure where other programs share the machine. --json writes an object: schema (1),
-started, seconds, quick, machine, server, parts (name -> title, rows, notes), failed (name -> why) and
-targets (name, wanted, figure, reached, note, vital). A figure measured several times is {median, low, high, runs}.
+started, seconds, quick, machine, server, parts (name -> tables, each with title, rows and notes), failed
+(name -> why) and targets (name, wanted, figure, reached, note, vital). A figure that was measured several
+times is {median, low, high, runs}.
 Exit codes: 0 measured, whatever the figures; 1 something failed, or ratings came out wrong; 2 wrong use.
 """
 
@@ -169,7 +170,7 @@ def _measure(options: argparse.Namespace) -> int:
         "quick": options.quick,
         "machine": _machine(),
     }
-    sections: dict[str, Section] = {}
+    sections: dict[str, list[Section]] = {}
     failed: dict[str, str] = {}
     with Server(appendonly=options.appendonly) as server:
         lab = Lab(server, Wire(server.port), options.quick)
@@ -183,12 +184,13 @@ def _measure(options: argparse.Namespace) -> int:
                     sections[name] = PARTS[name](lab)
                 except BenchError as error:
                     failed[name] = str(error)
-    for section in sections.values():
-        print_section(out, section)
-    targets = [target for section in sections.values() for target in section.targets]
+    tables = [table for part in sections.values() for table in part]
+    for table in tables:
+        print_section(out, table)
+    targets = [target for table in tables for target in table.targets]
     print_targets(out, targets)
     result["seconds"] = round(time.monotonic() - begun, 1)
-    result["parts"] = {name: section.as_json() for name, section in sections.items()}
+    result["parts"] = {name: [table.as_json() for table in part] for name, part in sections.items()}
     result["failed"] = failed
     result["targets"] = [target._asdict() for target in targets]
     quick = "; a quick run: the figures mean little" if options.quick else ""

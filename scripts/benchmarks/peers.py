@@ -68,7 +68,7 @@ def _known() -> list[_Peer]:
     ]
 
 
-def peers(lab: Lab) -> Section:
+def peers(lab: Lab) -> list[Section]:
     """Installs what is not there yet, then lets everything have its turns."""
     known = _known()
     lab.step("setting up the peers' environments (once)")
@@ -77,13 +77,13 @@ def peers(lab: Lab) -> Section:
     jobs = lab.size(3_000, 500)
     commands = Matches(lab.size(30_000, 3_000), players=100_000).commands()
     ours: list[Drain] = []
-    for turn in range(lab.size(2, 1)):
-        lab.step(f"round {turn + 1}: {WORKER}")
+    for turn in lab.rounds(2, 25):
+        lab.step(f"round {turn}: {WORKER}")
         ours.append(run_worker(lab, commands))
         for peer in known:
             if peer.why_not:
                 continue
-            lab.step(f"round {turn + 1}: {peer.name}")
+            lab.step(f"round {turn}: {peer.name}")
             try:
                 peer.drains.append(_run(lab, peer, jobs))
             except BenchError as error:
@@ -94,12 +94,12 @@ def peers(lab: Lab) -> Section:
     for peer in known:
         name = f"{peer.distribution} {peer.version}, empty job"
         if peer.why_not:
-            section.rows.append({"name": peer.distribution, "share": peer.why_not})
+            section.rows.append({"name": name, "share": "–", "why_not": peer.why_not})
         else:
             figures = summary(peer.drains)
             section.rows.append(figures.row(name, share=ratio(rated.rate, figures.rate), how=peer.how))
-    section.notes = [f"{peer.distribution}: {peer.how}." for peer in known if not peer.why_not]
-    return section
+    section.notes = [f"{peer.distribution}: {peer.why_not or peer.how}." for peer in known]
+    return [section]
 
 
 def _run(lab: Lab, peer: _Peer, jobs: int) -> Drain:
@@ -116,7 +116,7 @@ def _install(peer: _Peer) -> None:
     """Makes the peer's environment from its lock, unless it is there; else says in `why_not` why not."""
     lock = _LOCKS / f"{peer.name}.lock"
     stamp = peer.directory / ".made-from"
-    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
+    wanted = f"{hashlib.sha256(lock.read_bytes()).hexdigest()} {peer.directory}"  # it cannot be moved
     pip = [peer.program("python"), "-I", "-m", "pip", "--disable-pip-version-check", "--no-input"]
     install = [*pip, "install", "--quiet", "--only-binary", ":all:", "--require-hashes", "-r", str(lock)]
     peer.version = next(

@@ -11,7 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Column", "Section", "Spread", "Target", "by_name", "print_section", "print_targets"]
+__all__ = ["Column", "Section", "Spread", "Target", "print_section", "print_targets"]
 
 
 class Spread:
@@ -54,7 +54,7 @@ class Target(NamedTuple):
 
 @dataclass
 class Section:
-    """The outcome of one part; a row's values are texts, numbers, spreads or None."""
+    """A table of figures; a row's values are texts, numbers, spreads or None."""
 
     title: str
     columns: Sequence[Column]
@@ -68,11 +68,6 @@ class Section:
             for row in self.rows
         ]
         return {"title": self.title, "rows": rows, "notes": self.notes}
-
-
-def by_name(rows: Sequence[dict[str, Any]], name: str, key: str) -> Spread:
-    """The spread in the row of this name."""
-    return next(row[key] for row in rows if row["name"] == name)  # type: ignore[no-any-return]
 
 
 def _cell(value: Any, decimals: int) -> str:
@@ -91,7 +86,7 @@ def _cell(value: Any, decimals: int) -> str:
 def print_section(console: Console, section: Section) -> None:
     table = Table(title=section.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for number, column in enumerate(section.columns):
-        table.add_column(column.heading, justify="right" if number else "left", overflow="fold")
+        table.add_column(column.heading, justify="right" if number else "left", no_wrap=not number)
     for row in section.rows:
         table.add_row(*(_cell(row.get(column.key), column.decimals) for column in section.columns))
     console.print(table)
@@ -105,8 +100,8 @@ def print_targets(console: Console, targets: Sequence[Target]) -> None:
     if not targets:
         return
     table = Table(title="Targets", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for heading in ("", "wanted", "measured", "", ""):
-        table.add_column(heading, justify="right" if heading else "left", overflow="fold")
+    for number, heading in enumerate(("", "wanted", "measured", "", "")):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=not number)
     for target in targets:
         verdict = "[green]reached[/]" if target.reached else "[red]not reached[/]"
         table.add_row(target.name, target.wanted, f"{target.figure:,.2f}", verdict, target.note)

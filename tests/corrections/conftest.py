@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+import structlog
 from redis.asyncio import Redis
 
 from contracts import RatingUpdated
@@ -17,6 +20,7 @@ from contracts.names import FIELD
 from tests.model import DAY, match, tournament
 from worker.audit import Archive, Report, audit
 from worker.engine import Engine, Limits
+from worker.intake import Intake
 from worker.keys import Keys
 from worker.rating import Backgammon, RatingSystem
 from worker.store import Store
@@ -121,7 +125,8 @@ class Bench:
         async for key in self.redis.scan_iter(match=f"{scope}*", count=1000):
             kind = key.decode().removeprefix(scope)
             if kind.startswith("player:"):
-                found[kind] = await self.redis.hgetall(key)
+                is_hash = await self.redis.type(key) == b"hash"
+                found[kind] = await (self.redis.hgetall(key) if is_hash else self.redis.get(key))
             elif kind.startswith("games:") or kind in ("leaderboard", "open"):
                 found[kind] = await self.redis.zrange(key, 0, -1, withscores=True)
         for event in await self.events():
@@ -164,6 +169,36 @@ class Bench:
                 taken = rng.choice([old for old in sent if "winner" in old])
                 sent.append(self.void(taken["match_id"], *taken["players"], finished_at=self.now))
         return sent
+
+
+@contextmanager
+def working(url: str, ladder: str, system: RatingSystem) -> Iterator[None]:
+    """A worker in a thread of its own."""
+    ready, intakes = threading.Event(), list[tuple[Intake, asyncio.AbstractEventLoop]]()
+
+    async def run() -> None:
+        async with Redis.from_url(url) as redis:
+            intake = Intake(Bench(redis, ladder, system).engine("threaded"))
+            intakes.append((intake, asyncio.get_running_loop()))
+            ready.set()
+            await intake.run()
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()))
+    thread.start()
+    ready.wait()
+    try:
+        yield
+    finally:
+        intake, loop = intakes[0]
+        loop.call_soon_threadsafe(intake.stop)
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Keeps what the workers log away from the output of commands."""
+    with structlog.testing.capture_logs():
+        yield
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from embedded import Endpoint
 from tests.conftest import RUN
 from tests.corrections.conftest import Bench
 from tests.model import DAY, match, tournament
-from worker.rating import SYSTEMS
+from worker.rating import SYSTEMS, GlickoPeriods
 
 
 async def test_a_match_is_taken_back_wholly_and_nothing_else(bench: Bench) -> None:
@@ -56,9 +57,7 @@ async def test_it_is_taken_back_once(bench: Bench, together: bool) -> None:
 
 
 async def test_what_cannot_be_taken_back_is_a_dead_letter_that_says_why(bench: Bench) -> None:
-    await bench.rate(
-        match("m-1"), match("m-2", mode="boosted"), tournament("t-1"), match("m-3", winner=None)
-    )
+    await bench.rate(match("m-1"), match("m-2", mode="boosted"), tournament("t-1"), match("m-3", winner=None))
     await bench.rate(
         bench.void("m-0"),
         bench.void("m-1", "ada", "cyd"),
@@ -108,7 +107,9 @@ async def test_a_match_without_a_receipt_is_taken_back_by_its_place_in_the_ledge
     assert [difference.kind for difference in report.first] == ["receipt"]
 
 
-async def test_later_matches_of_the_same_batch_do_not_count_the_game_that_was_taken_back(bench: Bench) -> None:
+async def test_later_matches_of_the_same_batch_do_not_count_the_game_that_was_taken_back(
+    bench: Bench,
+) -> None:
     # Given a player with 50 games, of whom one is taken back just before the next match
     games = [match(f"m-{n}", ("ada", f"p{n}"), finished_at=bench.now - DAY) for n in range(50)]
     await bench.rate(*games)
@@ -138,7 +139,7 @@ async def test_in_every_system_the_ledger_tells_the_state_after(redis: Redis, la
 
 
 async def test_a_game_of_a_closed_period_is_refused(redis: Redis, ladder: str) -> None:
-    bench = Bench(redis, ladder, SYSTEMS["glicko-periods"](period_days=1))
+    bench = Bench(redis, ladder, GlickoPeriods(period_days=1))
     await bench.rate(match("m-1", finished_at=bench.now - 5 * DAY), match("m-2"))
     await bench.rate(bench.void("m-1"), bench.void("m-2"))
     assert [reason for reason, _ in await bench.dead()] == ["invalid"]
@@ -180,7 +181,7 @@ async def test_any_number_of_workers_does_the_same(server: Endpoint, seed: int, 
     now = None
     for count in (1, workers):
         async with Redis.from_url(server.url) as redis:
-            bench = Bench(redis, f"t-{RUN}-void-{seed}-{count}")
+            bench = Bench(redis, f"t-{RUN}-{uuid.uuid4().hex[:8]}")
             bench.now = now = now or bench.now
             messages = bench.traffic(random.Random(seed), 120)
             await bench.rate(*messages, workers=count, batch=16 if count > 1 else 7, chunk=5)
@@ -195,6 +196,8 @@ async def test_any_number_of_workers_does_the_same(server: Endpoint, seed: int, 
 
 def _unnamed(value: Any, ladder: str) -> Any:
     """The same without the ladder's name."""
-    return [{**item, "ladder": ""} if isinstance(item, dict) else item for item in value] if isinstance(
-        value, list
-    ) else value
+    return (
+        [{**item, "ladder": ""} if isinstance(item, dict) else item for item in value]
+        if isinstance(value, list)
+        else value
+    )

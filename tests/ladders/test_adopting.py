@@ -39,6 +39,9 @@ class Traffic:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
         self._stop.set()
         self._thread.join()
 
@@ -81,10 +84,7 @@ def test_only_workers_with_the_adopted_settings_rate_and_adopting_switches_while
     two = config_file(tmp_path / "two.toml", ladder, rules={"1.3.1": LONG_AGO})
     with Worker.running(url, one, tmp_path / "a.log") as first:
         until(lambda: redis.exists(keys.settings))
-        with (
-            Worker.running(url, two, tmp_path / "b.log") as second,
-            Traffic(redis, ladder) as traffic,
-        ):
+        with Worker.running(url, two, tmp_path / "b.log") as second, Traffic(redis, ladder) as traffic:
             # Given two workers with different settings, the first rates and the other says why it does not.
             until(lambda: second.said("not rating: other settings are adopted"))
             until(lambda: redis.xlen(keys.outbox) > 100)
@@ -108,23 +108,24 @@ def test_only_workers_with_the_adopted_settings_rate_and_adopting_switches_while
             adopted = time.time()
             assert done.returncode == 0, done.stderr
             # Then the first stops at once and the second starts within two seconds, without a restart.
-            shown = json.loads(command("ladder", "show", "--json", url=url, config=two).stdout)
+            shown = command("ladder", "show", "--json", url=url, config=two).json
             after = place(shown["adopted"]["after"])
             until(lambda: place(events(redis, keys)[-1].id or "") > after, pause=0.05)
             first_by_new = next(event for event in events(redis, keys) if place(event.id or "") > after)
             assert first_by_new.rated_at / 1000 - adopted < 2
             until(lambda: first.said("not rating: other settings are adopted"))
             assert first.process.poll() is None
-        until(lambda: redis.xlen(keys.inbox) == 0)
+            traffic.stop()
+            until(lambda: redis.xlen(keys.inbox) == 0)
     # And nothing is lost, nothing is rated twice, and nothing by the wrong settings.
     found = events(redis, keys)
     assert sorted(event.match_id or "" for event in found) == sorted(traffic.sent)
     assert redis.xlen(keys.dead_letters) == 0
     for event in found:
         assert event.rules == ("1.2.0" if place(event.id or "") <= after else "1.3.1")
-    assert [(item["who"], item["why"]) for item in shown["history"]][0] == ("ops", "new divisor")
-    assert shown["same_as_here"] and len(shown["history"]) == 2
-    assert shown["history"][1]["who"].startswith("the first worker")
+    latest, first_of_all = shown["history"]
+    assert shown["same_as_here"] and (latest["who"], latest["why"]) == ("ops", "new divisor")
+    assert first_of_all["who"].startswith("the first worker")
 
 
 def test_a_rolling_deploy_of_a_dated_rule_change(site: Any, ladder: str, tmp_path: Path) -> None:
@@ -152,7 +153,7 @@ def test_a_rolling_deploy_of_a_dated_rule_change(site: Any, ladder: str, tmp_pat
             with Worker.running(url, new, tmp_path / "d.log", RATINGS_IDLE_SECONDS="1"):
                 seen = redis.xlen(keys.outbox)
                 until(lambda: redis.xlen(keys.outbox) > seen + 100)
-                traffic.__exit__()
+                traffic.stop()
                 until(lambda: redis.xlen(keys.inbox) == 0)
     found = events(redis, keys)
     assert sorted(event.match_id or "" for event in found) == sorted(traffic.sent)

@@ -38,7 +38,7 @@ class Office:
         self.system = system or Backgammon()
         self.keys = Keys(ladder)
         self.setup = Setup(ladder, self.system, HORIZON, 30_000)
-        self.letters = Letters(redis, self.keys)
+        self.letters = Letters(redis, self.setup)
         self.now = int(time.time() * 1000)
 
     def match(self, match_id: str, players: tuple[str, str] = ("ada", "bob"), **other: Any) -> dict[str, Any]:

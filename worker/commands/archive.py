@@ -25,8 +25,7 @@ from worker.commands.server import run
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from worker.archive import Archive
-    from worker.audit.ledger import Archive as Archived
+    from worker.archive import Archive, Shelf
 
 __all__ = ["app", "archived", "open_archive"]
 
@@ -55,13 +54,15 @@ def open_archive(site: Site, *, writable: bool = False) -> Iterator[Archive | No
 
 
 @contextmanager
-def archived(site: Site, ladder: str, *, wanted: bool = True) -> Iterator[Archived | None]:
-    """What gives a ladder's archived events; None where there are none, as a shadow has none."""
+def archived(site: Site, ladder: str, *, wanted: bool = True) -> Iterator[Shelf | None]:
+    """A ladder's archived events; None where there are none, as a shadow has none."""
+    from worker.archive import Shelf
+
     if not wanted or site.settings.shadow:
         yield None
         return
     with open_archive(site) as archive:
-        yield None if archive is None else lambda after: archive.iterate(ladder, after)
+        yield None if archive is None else Shelf(archive, ladder)
 
 
 @app.command("status", short_help="Show what the archive has, and what waits for it.")

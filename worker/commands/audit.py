@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.commands.archive import archived
 from worker.commands.common import NOT_FOUND, JsonOption, LadderOption, load_site
 from worker.commands.output import heading, moment, note, print_json
 from worker.commands.progress import steps
@@ -43,13 +44,14 @@ def audit(
     async def act(redis: Redis) -> Report:
         from worker.audit import audit
 
-        with steps() as tell:
+        with archived(site, chosen.name) as shelf, steps() as tell:
             return await audit(
                 redis,
                 keys,
                 chosen.name,
                 chosen.system,
                 horizon=site.settings.horizon_ms,
+                archive=shelf.iterate if shelf else None,
                 repair=repair,
                 progress=tell,
             )

@@ -89,8 +89,8 @@ def compare(
         with opened(file) as source:
             await _read(source, comparison, between)
         keys = Keys(chosen.name, shadow=not authoritative)
-        with archived(site, chosen.name, wanted=authoritative) as archive:
-            await _meet(Ledger(redis, keys, archive), comparison, between)
+        with archived(site, chosen.name, wanted=authoritative) as shelf:
+            await _meet(Ledger(redis, keys, shelf.iterate if shelf else None), comparison, between)
         return comparison.result()
 
     result = run(site.settings.redis_url, act)

@@ -75,7 +75,7 @@ def list_letters(
     async def act(redis: Redis) -> None:
         from worker.letters import Letters
 
-        letters = Letters(redis, setup.keys)
+        letters = Letters(redis, setup)
         if counts:
             _print_counts(await letters.reasons(where), where, json=json)
             return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.commands.archive import archived
 from worker.commands.common import NOT_FOUND, Fault, JsonOption, LadderOption, checked_id, load_site
 from worker.commands.output import (
     Column,
@@ -27,40 +30,64 @@ if TYPE_CHECKING:
 
     from contracts import RatingUpdated
     from worker.queries import Trace
-    from worker.rating import RatingSystem, Step
+    from worker.rating import RatingSystem, Side, Step
 
 __all__ = ["explain"]
 
+_LEDGER_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+
 
 def explain(
-    match_id: Annotated[str, typer.Argument(metavar="MATCH", help="The match's id, or a tournament's.")],
+    match_id: Annotated[
+        str,
+        typer.Argument(metavar="MATCH", help="The id of a match, a tournament, or an event of the ledger."),
+    ],
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print each step of the formula with a match's figures, and check them by computing them again.
 
     For a match that changed no rating: whether it waits, was set aside by the rules, is a dead letter,
-    or is not known here (exit code 1). A match sent several times has changed ratings once.
+    or is not known here (exit code 1). A match sent several times has changed ratings once. An event that
+    closed a rating period has an id in the ledger alone (see match-ratings player): with it, the period's
+    games are named too.
     """
     site = load_site()
     chosen, keys = site.named(ladder)
     checked_id("MATCH", match_id)
 
-    async def act(redis: Redis) -> Trace:
-        from worker import queries
+    async def act(redis: Redis) -> tuple[Trace, RatingSystem | None, dict[str, list[str]]]:
+        from worker import adoption, queries
+        from worker.audit.rules import Rulebook
 
-        with busy("Looking through the streams"):
-            return await queries.trace(redis, keys, match_id, await queries.server_time(redis, keys.inbox))
+        now = await queries.server_time(redis, keys.inbox)
+        with archived(site, chosen.name) as shelf, busy("Looking through the streams"):
+            trace = await queries.trace(redis, keys, match_id, now, shelf)
+            if trace.outcome == "unknown" and _LEDGER_ID.fullmatch(match_id):
+                trace = await queries.trace_event(redis, keys, match_id, shelf) or trace
+            if trace.event is None:
+                return trace, None, {}
+            rulebook = Rulebook(chosen.system, await adoption.history(redis, keys))
+            games = {}
+            if trace.event.cause == "period":
+                for part in trace.event.players:
+                    found = await queries.period_games(redis, keys, trace.event, part.player, shelf)
+                    games[part.player] = found
+            return trace, rulebook.system_of(trace.event.id or "0-0", trace.event), games
 
-    trace = run(site.settings.redis_url, act)
+    trace, system, games = run(site.settings.redis_url, act)
     steps: list[Step] = []
     differences: list[str] | None = None
-    if trace.event is not None and trace.event.cause == "match":
-        steps, differences = _computed(_system(trace.event, chosen.system), trace.event)
+    if trace.event is not None and trace.event.cause in ("match", "period"):
+        steps, differences = _computed(system, trace.event)
     if json:
-        print_json(_document(chosen.name, trace, steps, differences))
+        found = _document(chosen.name, trace, steps, differences)
+        print_json({**found, "period_games": games} if games else found)
     elif trace.event is not None:
         _print_event(trace.event, match_id, steps, differences)
+        for name, match_ids in games.items():
+            print()
+            fields([(f"games of {name}", ", ".join(match_ids) or "no longer kept")], indent=0)
         if trace.voided is not None:
             _print_void(trace.voided)
     elif trace.outcome not in ("unknown", "trimmed"):
@@ -69,28 +96,25 @@ def explain(
         raise Fault(_without_event(trace, chosen.name), NOT_FOUND)
 
 
-def _system(event: RatingUpdated, configured: RatingSystem) -> RatingSystem | None:
-    """The system that made an event: the ladder's, or the one it had then, with its usual settings."""
-    from worker.rating import SYSTEMS
-
-    if event.system == configured.name:
-        return configured
-    return SYSTEMS[event.system]() if event.system in SYSTEMS else None
-
-
 def _computed(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[Step], list[str]]:
     """The steps of an event's formula, and where computing it again gives other figures."""
     if system is None:
         return [], [f"the rating system {event.system} is not known to this version"]
     try:
-        steps, outcome = list(system.steps(event)), system.recompute(event)
+        steps = list(system.steps(event))
+        if event.cause == "period":
+            sides: Sequence[Side] = [system.recompute_close(part) for part in event.players]
+            rules, factor = system.rules_at(event.finished_at - 1), None
+        else:
+            outcome = system.recompute(event)
+            sides, rules, factor = outcome.sides, outcome.rules, outcome.coefficient
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return [], [f"it cannot be computed from these figures: {type(error).__name__}: {error}"]
     pairs: list[tuple[str, Any, Any]] = [
-        ("rules", event.rules, outcome.rules),
-        ("coefficient", event.coefficient, outcome.coefficient),
+        ("rules", event.rules, rules),
+        ("coefficient", event.coefficient, factor),
     ]
-    for part, side in zip(event.players, outcome.sides, strict=True):
+    for part, side in zip(event.players, sides, strict=True):
         pairs += [
             (f"{name} of {part.player}", getattr(part, name), value)
             for name, value in (
@@ -130,6 +154,7 @@ def _without_event(trace: Trace, ladder: str) -> str:
     texts = {
         "aside": "changed no rating by the rules: it was boosted, part of a tournament, "
         "or of another kind that does not count",
+        "brought": "was rated by the rater before this one; its result is in the ratings that were imported",
         "trimmed": f"was rated as {trace.ledger_id}, but that event is no longer kept",
         "waiting": f"waits in the inbox as {trace.inbox_id} for {duration(trace.waiting_ms)}, "
         + (f"claimed by {trace.claimed_by}" if trace.claimed_by else "not claimed by a worker yet"),

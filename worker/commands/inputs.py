@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from worker.commands.common import WRONG_INPUT, Fault, load_site
+from worker.commands.options import time_of
 
 if TYPE_CHECKING:
     from worker.rating import Number, RatingSystem, State
@@ -27,6 +28,7 @@ __all__ = [
     "numbers_of",
     "state_of",
     "system_with",
+    "tried_system",
 ]
 
 SystemOption = Annotated[
@@ -84,7 +86,13 @@ def choose_system(
             system = SYSTEMS[name]()
         except BrokenSystem as error:
             raise Fault(f"--system: {error}", WRONG_INPUT) from None
-    system = system_with(system, settings)
+    return _under(system_with(system, settings), rules, at)
+
+
+def _under(system: RatingSystem, rules: str | None, at: int) -> RatingSystem:
+    """The system with the version of `--rules`."""
+    from worker.validation import quote
+
     if rules is None:
         return system
     if rules not in system.versions:
@@ -140,18 +148,30 @@ def _sentence(error: Any, system: type[RatingSystem]) -> str:
     return f"{where}: {quote(fault['input'])} is not allowed: {text[:1].lower()}{text[1:]}"
 
 
+def tried_system(
+    ladders: RatingSystem, name: str | None, settings: Sequence[str], rules: str | None, at: int
+) -> RatingSystem:
+    """The system to try: that of `--system` or the ladder's, with `--set` and `--rules`.
+
+    For backgammon `--set` may name figures that were never published: see tuning.Variant.
+    """
+    from worker.tuning import Variant
+
+    system = ladders if name is None else choose_system(name, None)
+    named = {text.partition("=")[0] for text in settings}
+    if system.name == Variant.name and named & (
+        Variant.model_fields.keys() - type(system).model_fields.keys()
+    ):
+        if rules is not None:
+            raise Fault("--rules: it makes no sense with a divisor or K of --set", WRONG_INPUT)
+        return system_with(Variant(start=getattr(system, "start", 1500)), settings)
+    return _under(system_with(system, settings), rules, at)
+
+
 def moment_of(name: str, text: str | None) -> int:
     """A time in ms; now when there is none."""
-    if text is None:
-        return int(time.time() * 1000)
-    from contracts.messages import milliseconds
-    from worker.validation import quote
-
-    try:
-        return milliseconds(int(text) if text.isascii() and text.isdigit() else text)
-    except ValueError:
-        allowed = "use a time like 2026-10-15T12:00:00Z, or milliseconds since 1970"
-        raise Fault(f"{name}: {quote(text)} is not allowed; {allowed}", WRONG_INPUT) from None
+    now = int(time.time() * 1000)
+    return now if text is None else time_of(name, text, now)
 
 
 def number_of(name: str, text: str, *, low: float | None = None, whole: bool = False) -> Number:

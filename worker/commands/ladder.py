@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from worker.commands.common import WRONG_INPUT, Fault, JsonOption, LadderOption, load_site
+from worker.commands.options import WhoOption, YesOption, ask, user_name
 from worker.commands.output import Column, Sheet, fields, heading, moment, note, print_json
 from worker.commands.server import run
 
@@ -110,10 +110,8 @@ def diff(ladder: LadderOption = None, json: JsonOption = False) -> None:
 @app.command(short_help="Rate a ladder by this configuration's settings from now on.")
 def adopt(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for the history.")],
-    who: Annotated[
-        str | None, typer.Option("--who", metavar="NAME", help="Who you are; your user name by default.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    who: WhoOption = None,
+    yes: YesOption = False,
     force: Annotated[
         bool, typer.Option("--force", help="Also when it changes the rules for games that have finished.")
     ] = False,
@@ -128,7 +126,7 @@ def adopt(
     """
     site = load_site()
     chosen, keys = site.named(ladder)
-    by, why = _text("--who", who if who is not None else _user()), _text("--why", why)
+    by, why = _text("--who", who if who is not None else user_name()), _text("--why", why)
 
     async def look(redis: Redis) -> tuple[Adoption | None, Use]:
         from worker import adoption
@@ -149,7 +147,7 @@ def adopt(
             text = f"ladder {chosen.name}: this changes the rules for games that have finished; {reasons}"
             raise Fault(f"{text}; nothing was adopted (--force adopts it all the same)", WRONG_INPUT)
         if not yes:
-            _ask(chosen.name)
+            ask(f"Rate ladder {chosen.name} by these settings from now on?")
 
     async def act(redis: Redis) -> bool:
         from worker.adoption import adopt as adopt_settings
@@ -235,12 +233,6 @@ def _shown(name: str, value: Any) -> str:
     return moment(value) if "." in name and isinstance(value, int) else str(value)
 
 
-def _ask(name: str) -> None:
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise Fault("--yes: it is required where nobody can be asked", WRONG_INPUT)
-    typer.confirm(f"Rate ladder {name} by these settings from now on?", abort=True, err=True)
-
-
 def _text(name: str, value: str) -> str:
     from worker.validation import quote
 
@@ -248,13 +240,3 @@ def _text(name: str, value: str) -> str:
         allowed = f"1-{_LONGEST} printable characters are"
         raise Fault(f"{name}: {quote(value)} is not allowed; {allowed}", WRONG_INPUT)
     return value
-
-
-def _user() -> str:
-    from getpass import getuser
-    from socket import gethostname
-
-    try:
-        return f"{getuser()}@{gethostname()}"
-    except (KeyError, OSError):
-        return gethostname()

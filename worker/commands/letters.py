@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -67,11 +67,7 @@ def setup_of(site: Site, ladder: str | None) -> Setup:
     """The ladder and this installation's settings for it."""
     from worker.letters import Setup
 
-    chosen, settings = site.ladder(ladder), site.settings
-    idle = int(settings.idle_seconds * 1000)
-    return Setup(
-        chosen.name, chosen.system, settings.horizon_ms, idle, settings.archive, settings.shadow
-    )
+    return Setup.of(site.settings, site.ladder(ladder))
 
 
 def carry_out(site: Site, act: Callable[[Redis], Awaitable[T]]) -> T:

@@ -13,7 +13,6 @@ from worker.commands.common import (
     Fault,
     JsonOption,
     LadderOption,
-    Site,
     load_site,
     whole_number,
 )
@@ -37,7 +36,7 @@ from worker.commands.progress import steps
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from worker.letters import Filter, Order, Result, Setup
+    from worker.letters import Replay, Result, Summary
 
 __all__ = ["replay"]
 
@@ -77,7 +76,9 @@ def replay(
         ),
     ] = None,
     who: WhoOption = None,
-    each: Annotated[bool, typer.Option("--each", help="Print a line for each, also when they are many.")] = False,
+    each: Annotated[
+        bool, typer.Option("--each", help="Print a line for each, also when they are many.")
+    ] = False,
     run_name: Annotated[
         str | None, typer.Option("--run", metavar="RUN", help="Take up a replay that was cut off.")
     ] = None,
@@ -105,46 +106,105 @@ def replay(
     where = meant(ids, reasons, since, before, player, match_id)
     if run_name is None:
         some_meant(where, every=every)
+    elif dry_run or every or not where.all:
+        raise Fault("--run: it makes no sense with ids, filters or --dry-run; its run has them", WRONG_INPUT)
     if never_rated is not None and not force_late:
         raise Fault("--never-rated: it goes with --force-late", WRONG_INPUT)
-    if dry_run and run_name is not None:
-        raise Fault("--run: it makes no sense with --dry-run", WRONG_INPUT)
     by = who if who is not None else user_name()
     if never_rated is not None or who is not None:
         reason(never_rated if never_rated is not None else "-", by)
+    from worker.letters import Order, Outcome, Replay, UnknownRun
+    from worker.validation import quote
+
     site = load_site()
-    order = _order(
-        where,
-        rate=rate,
-        include_parked=include_parked,
-        force_late=force_late,
-        never_rated=(never_rated or "").strip(),
-        who=by.strip(),
-        patience=patience,
-    )
-    _carry_out(
-        site, setup_of(site, ladder), order, run_name, dry_run=dry_run, each=each or dry_run or bool(ids), json=json
-    )
 
-
-def _order(
-    where: Filter,
-    *,
-    rate: int | None,
-    include_parked: bool,
-    force_late: bool,
-    never_rated: str,
-    who: str,
-    patience: int,
-) -> Order:
-    from worker.letters import Order
-
-    return Order(
+    order = Order(
         where,
         rate=None if rate is None else float(rate),
         include_parked=include_parked,
         force_late=force_late,
-        never_rated=never_rated,
-        who=who,
+        never_rated=(never_rated or "").strip(),
+        who=by.strip(),
         patience=float(patience),
     )
+    setup = setup_of(site, ladder)
+    report = _Report(each=each or dry_run or bool(ids), json=json)
+
+    async def act(redis: Redis) -> Replay:
+        try:
+            begun = Replay(redis, setup, order if run_name is None else None, run_name)
+        except ValueError as error:
+            raise Fault(f"--run: {quote(run_name)} is not allowed; {error}", WRONG_INPUT) from None
+        if not dry_run and not json:
+            note(f"replay {begun.name} on ladder {setup.ladder}")
+        with steps() as tell:
+            async for result in begun.dry_run() if dry_run else begun.results():
+                report.add(result)
+                tell("Looking" if dry_run else "Replaying", report.summary.total, begun.total)
+        return begun
+
+    try:
+        done = carry_out(site, act)
+    except UnknownRun:
+        raise Fault(f"--run: there is no replay {quote(run_name)} any more", NOT_FOUND) from None
+    report.close(done, dry_run=dry_run)
+    if done.stopped:
+        raise Fault(_why_not(done, report.summary, setup.ladder), UNAVAILABLE)
+    if ids and report.summary.counts[Outcome.GONE]:
+        raise typer.Exit(NOT_FOUND)
+
+
+def _why_not(done: Replay, summary: Summary, ladder: str) -> str:
+    from worker.letters import Outcome
+
+    waiting, left = summary.counts[Outcome.WAITING], summary.counts[Outcome.LEFT]
+    text = f"{done.stopped} ({ladder}): {left} are left as dead letters"
+    if waiting:
+        text += f", {waiting} wait in the inbox for a worker"
+    if left or waiting:
+        text += f"; when one runs (match-ratings worker), go on with replay --run {done.name}"
+    return text
+
+
+class _Report:
+    """Prints results as they come, and the sum of them."""
+
+    def __init__(self, *, each: bool, json: bool) -> None:
+        from worker.letters import Summary
+
+        self.summary = Summary()
+        self._each = each
+        self._json = json
+        self._page: list[Result] = []
+        self._sheet = Sheet(Column("dead letter"), Column("outcome"), Column("now"), Column("detail"))
+
+    def add(self, result: Result) -> None:
+        """Takes the next result."""
+        self.summary.add(result)
+        if self._each:
+            self._page.append(result)
+            if len(self._page) == _PAGE:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._json:
+            for result in self._page:
+                print_json(result.document())
+        elif self._page:
+            self._sheet.add(
+                (item.letter, item.outcome.value.replace("-", " "), item.now or "-", item.detail)
+                for item in self._page
+            )
+        self._page.clear()
+
+    def close(self, done: Replay, *, dry_run: bool) -> None:
+        """Prints what is left to be printed, and the sum."""
+        self._flush()
+        if self._json:
+            about = {"dry_run": True} if dry_run else {"run": done.name, "stopped": done.stopped}
+            print_json({**about, "dead_letters": done.total, **self.summary.document()})
+        elif not done.total:
+            note("there are no such dead letters")
+        else:
+            what = "nothing was changed; replayed now would be" if dry_run else "replayed"
+            print(f"{what}: {self.summary.sentence()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from worker.commands.common import NOT_FOUND, Fault, JsonOption, LadderOption, load_site
@@ -12,8 +11,7 @@ from worker.commands.output import fields, heading, moment, print_json
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from worker.letters import Diagnosis, Setup, Verdict
-    from worker.queries import Letter
+    from worker.letters import Inspection, Verdict
 
 __all__ = ["says", "show"]
 
@@ -31,31 +29,26 @@ def show(letter_id: IdArgument, ladder: LadderOption = None, json: JsonOption = 
     site = load_site()
     setup = setup_of(site, ladder)
 
-    async def act(redis: Redis) -> tuple[Letter | None, Diagnosis | None, Verdict | None]:
-        from worker.letters import Forecast, Letters, diagnose
-        from worker.queries import server_time
+    async def act(redis: Redis) -> Inspection | None:
+        from worker.letters import Letters, inspect
 
-        letters = Letters(redis, setup.keys)
-        [letter] = await letters.get([letter_id])
-        if letter is None:
-            return None, None, None
-        now = await server_time(redis, letters.keys.inbox)
-        [verdict] = await Forecast(redis, setup).of([(letter, False)], now=now)
-        return letter, diagnose(letter.message, setup, now), verdict
+        [letter] = await Letters(redis, setup).get([letter_id])
+        return None if letter is None else await inspect(redis, setup, letter)
 
-    letter, diagnosis, verdict = carry_out(site, act)
-    if letter is None or diagnosis is None or verdict is None:
+    found = carry_out(site, act)
+    if found is None:
         raise Fault(f"{letter_id} is no dead letter of ladder {setup.ladder}", NOT_FOUND)
     if json:
-        print_json(_document(letter, diagnosis, verdict, setup))
+        print_json(found.document(setup.ladder))
     else:
-        _print(letter, diagnosis, verdict, setup)
+        _print(found, setup.ladder)
 
 
-def _print(letter: Letter, diagnosis: Diagnosis, verdict: Verdict, setup: Setup) -> None:
+def _print(found: Inspection, ladder: str) -> None:
     from worker.letters.history import entries
 
-    heading(f"{letter.id} on ladder {setup.ladder}: {letter.reason}")
+    letter = found.letter
+    heading(f"{letter.id} on ladder {ladder}: {letter.reason}")
     fields(
         [
             ("detail", letter.detail),
@@ -66,17 +59,17 @@ def _print(letter: Letter, diagnosis: Diagnosis, verdict: Verdict, setup: Setup)
     )
     heading(f"message, {len(letter.message)} bytes")
     fields([("", _bytes(letter.message))], indent=0)
-    if diagnosis.fields:
+    if found.fields:
         heading("read as")
-        fields(diagnosis.fields)
-    for trouble in diagnosis.troubles:
+        fields(found.fields)
+    for trouble in found.troubles:
         heading(f"wrong: {trouble.where}")
         pairs = [("found", trouble.what), ("allowed", trouble.allowed)]
         if trouble.suggestion:
-            pairs.append(("perhaps", _command("edit", letter.id, "--set", trouble.suggestion)))
+            pairs.append(("perhaps", _edit_command(letter.id, trouble.suggestion)))
         fields(pairs)
     heading("replayed now")
-    fields([("", says(verdict))], indent=0)
+    fields([("", says(found.verdict))], indent=0)
     if history := entries(letter.history):
         heading("history")
         fields([_done(item) for item in history])
@@ -87,8 +80,8 @@ def _bytes(message: bytes) -> str:
     return shown + (f"... ({len(message) - _SHOWN} bytes more)" if len(message) > _SHOWN else "")
 
 
-def _command(name: str, letter_id: str, option: str, value: str) -> str:
-    return f"match-ratings dead-letters {name} {letter_id} {option} {value} --why {shlex.quote('...')}"
+def _edit_command(letter_id: str, setting: str) -> str:
+    return f"match-ratings dead-letters edit {letter_id} --set {setting} --why ..."
 
 
 def _done(item: dict[str, Any]) -> tuple[str, str]:
@@ -114,15 +107,3 @@ def says(verdict: Verdict) -> str:
         parts = [f"{part.player} {part.before} -> {part.after}" for part in event.players]
         text += f": {', '.join(parts)}" + ("; late" if event.late else "")
     return f"{text}: {verdict.detail}" if verdict.detail else text
-
-
-def _document(letter: Letter, diagnosis: Diagnosis, verdict: Verdict, setup: Setup) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    from worker.letters import record_of
-
-    return {
-        **record_of(letter, setup.ladder),
-        "troubles": [asdict(trouble) for trouble in diagnosis.troubles],
-        "replayed_now": {"outcome": verdict.outcome.value, "detail": verdict.detail, "reason": verdict.reason},
-    }

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["steps"]
+__all__ = ["Tell", "steps"]
 
 #: Told what is being done, how much of it is done, and how much there is.
 Tell = Callable[[str, int, int], None]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.commands.archive import archived
 from worker.commands.common import (
     NOT_FOUND,
     Fault,
@@ -116,8 +117,8 @@ def player(
         standing = await queries.standing(redis, keys, chosen.system, player_id, now)
         if standing is None:
             raise Fault(f"player {player_id} is not known on ladder {chosen.name}", NOT_FOUND)
-        with busy("Looking through the ledger"):
-            changes = await queries.changes(redis, keys, player_id, standing.sequence, count)
+        with archived(site, chosen.name) as shelf, busy("Looking through the ledger"):
+            changes = await queries.changes(redis, keys, player_id, standing.sequence, count, shelf)
         return standing, changes
 
     standing, changes = run(site.settings.redis_url, act)

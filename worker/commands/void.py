@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,22 +19,20 @@ from worker.commands.common import (
 from worker.commands.options import WhoOption, WhyOption, YesOption, reason
 from worker.commands.output import Column, Sheet, busy, heading, number, print_json, signed
 from worker.commands.server import run
+from worker.commands.void_player import Several, void_player
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from worker.voids import Outcome
 
-__all__ = ["document", "void"]
-
-#: Verdicts that are what was asked for.
-_DONE = ("voided", "already-voided")
+__all__ = ["void"]
 
 
 def void(
     why: WhyOption,
     match_id: Annotated[
-        str | None, typer.Argument(metavar="MATCH", help="The match's id; or --player for several.")
+        str | None, typer.Argument(metavar="[MATCH]", help="The match's id; or --player for several.")
     ] = None,
     player: Annotated[
         str | None, typer.Option("--player", metavar="PLAYER", help="Take back this player's matches.")
@@ -75,108 +73,79 @@ def void(
     site = load_site()
     chosen, keys = site.named(ladder)
     if site.settings.shadow:
-        raise Fault(
-            "RATINGS_SHADOW: a shadow takes nothing back; it follows what its ladder does", WRONG_INPUT
-        )
+        raise Fault("RATINGS_SHADOW: a shadow takes nothing back; do it on the ladder itself", WRONG_INPUT)
     if (match_id is None) == (player is None):
         raise Fault("MATCH: give one match, or --player and --since for several", WRONG_INPUT)
     text = reason(why, who)
     if player is not None:
-        from worker.commands.void_player import void_player
-
-        void_player(
-            site, chosen, keys, checked_id("--player", player), since, until, text,
-            dry_run=dry_run, yes=yes, patience=patience, json=json,
-        )  # fmt: skip
+        if since is None:
+            raise Fault("--since: it is required with --player", WRONG_INPUT)
+        several = Several(checked_id("--player", player), since, until, text, patience)
+        void_player(site, chosen, keys, several, dry_run=dry_run, yes=yes, json=json)
         return
-    assert match_id is not None
-    checked_id("MATCH", match_id)
     if since is not None or until is not None:
         raise Fault("--since: it goes with --player, not with one match", WRONG_INPUT)
+    wanted = checked_id("MATCH", match_id or "")
 
     async def act(redis: Redis) -> tuple[Outcome, bool]:
         from worker import voids
         from worker.queries import has_worker
 
         with busy("Looking for the match"):
-            found = await voids.find(redis, keys, match_id)
-            if found.verdict != voids.Verdict.RATED or found.match is None:
+            found = await voids.find(redis, keys, wanted)
+            if found.verdict is not voids.Verdict.RATED or found.match is None:
                 return found, False
             refused = await voids.refusals(redis, keys, chosen.system, [found.match])
-        if match_id in refused:
-            return voids.Outcome(
-                match_id, voids.Verdict.REFUSED, found.match, detail=refused[match_id]
-            ), False
+        if wanted in refused:
+            return voids.Outcome(wanted, voids.Verdict.REFUSED, found.match, detail=refused[wanted]), False
         if dry_run:
             return found, False
         with busy("Waiting for a worker"):
-            sent = [outcome async for page in voids.send(redis, [found.match], text) for outcome in page]
-            async for (outcome,) in voids.wait(redis, keys, sent, patience=patience):
-                found = outcome
+            (found,) = await voids.void_matches(redis, keys, [found.match], text, patience=patience)
         return found, not await has_worker(redis, keys, int(site.settings.idle_seconds * 1000))
 
     outcome, idle = run(site.settings.redis_url, act)
-    done = outcome.verdict in _DONE or (dry_run and outcome.verdict == "rated")
+    done = outcome.verdict.done or (dry_run and outcome.verdict.value == "rated")
     if json:
-        print_json({"ladder": chosen.name, **document(outcome)})
+        print_json({"ladder": chosen.name, "dry_run": dry_run, **outcome.document()})
+        if not done:
+            raise typer.Exit(NOT_FOUND)
     elif done:
         _print(outcome, chosen.name)
-    if not done:
-        if json:
-            raise typer.Exit(NOT_FOUND)
-        raise Fault(f"{outcome.match_id} on ladder {chosen.name} {_why_not(outcome, idle=idle)}", NOT_FOUND)
-
-
-def document(outcome: Outcome) -> dict[str, Any]:
-    """An outcome for --json."""
-    found: dict[str, Any] = {"match_id": outcome.match_id, "outcome": outcome.verdict.value}
-    if outcome.detail:
-        found["detail"] = outcome.detail
-    if outcome.match is not None:
-        found["match_event"] = outcome.match.id
-    if outcome.message_id:
-        found["message_id"] = outcome.message_id
-    if outcome.void is not None:
-        found |= {"void_event": outcome.void.id, "why": outcome.void.why}
-        found["players"] = [
-            {"player": part.player, "before": part.before, "change": part.change, "after": part.after}
-            for part in outcome.void.players
-        ]
-    return found
+    else:
+        raise Fault(f"{wanted} on ladder {chosen.name} {_why_not(outcome, idle=idle)}", NOT_FOUND)
 
 
 def _print(outcome: Outcome, ladder: str) -> None:
     name = f"{outcome.match_id} on ladder {ladder}"
-    if outcome.void is None:
-        if outcome.match is None or outcome.verdict in _DONE:
-            heading(f"{name} is taken back")
-            return
+    void = outcome.void
+    if void is not None:
+        how = "was taken back before" if outcome.verdict.value == "already-voided" else "is taken back"
+        heading(f"{name} {how}, as event {void.id}: {void.why}")
+        sheet = Sheet(
+            Column("before", right=True),
+            Column("change", right=True),
+            Column("after", right=True),
+            Column("player"),
+        )
+        sheet.add(
+            (number(part.before), signed(part.change), number(part.after), part.player)
+            for part in void.players
+        )
+    elif outcome.verdict.done or outcome.match is None:
+        heading(f"{name} was taken back; that event is no longer kept")
+    else:
         heading(f"{name} would be taken back")
         sheet = Sheet(Column("change", right=True), Column("player"))
         sheet.add((signed(-part.change), part.player) for part in outcome.match.players)
-        return
-    already = "was taken back before" if outcome.verdict == "already-voided" else "is taken back"
-    heading(f"{name} {already}, as event {outcome.void.id}: {outcome.void.why}")
-    sheet = Sheet(
-        Column("before", right=True),
-        Column("change", right=True),
-        Column("after", right=True),
-        Column("player"),
-    )
-    sheet.add(
-        (number(part.before), signed(part.change), number(part.after), part.player)
-        for part in outcome.void.players
-    )
 
 
 def _why_not(outcome: Outcome, *, idle: bool) -> str:
-    if outcome.verdict == "waiting":
+    if outcome.verdict.value == "waiting":
         why = "no worker is running" if idle else "the workers have not come to it"
         return f"is not taken back yet: {why}; the message {outcome.message_id} waits in the inbox for them"
-    texts = {
-        "unknown": "is not known: not in the inbox, the ledger or the dead letters",
-        "not-rated": f"was not rated: {outcome.detail}; there is nothing to take back",
-        "not-kept": f"cannot be taken back: {outcome.detail}",
-        "refused": f"cannot be taken back: {outcome.detail}",
-    }
-    return texts.get(outcome.verdict.value, outcome.verdict.value)
+    if outcome.verdict.value == "unknown":
+        return "is not known: not in the inbox, the ledger or the dead letters"
+    if outcome.verdict.value == "not-rated":
+        return f"was not rated: {outcome.detail}; there is nothing to take back"
+    return f"cannot be taken back: {outcome.detail}"

@@ -9,10 +9,12 @@ from worker.letters.diagnosis import Diagnosis, Trouble, diagnose
 from worker.letters.edit import Edited, NotAllowed, assigned, edit
 from worker.letters.forecast import Forecast, Verdict
 from worker.letters.history import extended
+from worker.letters.inspection import Inspection, inspect
+from worker.letters.order import Order
 from worker.letters.outcome import Outcome, Result, Summary
-from worker.letters.preparing import Order
 from worker.letters.records import BadRecord, Record, record_of
 from worker.letters.replay import Replay
+from worker.letters.run import UnknownRun
 from worker.letters.selection import Filter
 from worker.letters.store import Letters, Setup
 
@@ -22,6 +24,7 @@ __all__ = [
     "Edited",
     "Filter",
     "Forecast",
+    "Inspection",
     "Letters",
     "NotAllowed",
     "Order",
@@ -32,10 +35,12 @@ __all__ = [
     "Setup",
     "Summary",
     "Trouble",
+    "UnknownRun",
     "Verdict",
     "assigned",
     "diagnose",
     "edit",
     "extended",
+    "inspect",
     "record_of",
 ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from worker.letters.order import Order
 from worker.letters.outcome import Outcome, Result
-from worker.letters.preparing import Order, Preparing, Ready
+from worker.letters.preparing import Preparing, Ready
 from worker.letters.selection import id_of, order_key
 from worker.letters.store import Letters, Setup
 from worker.queries import Letter, server_time
@@ -58,7 +59,7 @@ class Chosen:
             self._keys.append(order_key(letter))
             self._preparing.note(letter, now)
         self._keys.sort()
-        await self._preparing.look(self._letters.redis)
+        await self._preparing.look(self._letters.redis, now)
         wanted = self._order.where.ids
         found = {id_of(key) for key in self._keys}.union(known) if wanted else ()
         detail = "there is no such dead letter, or the filters leave it out"

@@ -17,7 +17,7 @@ from worker.letters.forecast import kind_of, readable
 from worker.letters.store import Setup
 from worker.validation import Problem, quote
 
-__all__ = ["Diagnosis", "Trouble", "diagnose"]
+__all__ = ["Diagnosis", "Trouble", "diagnose", "trouble_of"]
 
 _MODELS: Final[dict[str, Any]] = {
     "": MatchFinished,
@@ -92,6 +92,22 @@ def diagnose(raw: bytes, setup: Setup, now: int) -> Diagnosis:
         return Diagnosis(problem, [_not_json(raw)], fields)
     troubles = _in_fields(raw, data) or [_as_a_whole(problem, data, setup)]
     return Diagnosis(problem, troubles, fields)
+
+
+def trouble_of(problem: Problem) -> Trouble:
+    """What is wrong with a message that can be read, and that the ladder's rules or data refuse."""
+    where, colon, what = problem.detail.partition(": ")
+    if problem.reason is Reason.CONFLICT:
+        allowed = (
+            "the content that was rated (match-ratings explain); if this one is right, void that match and "
+            "send this one under a new id, else discard it"
+        )
+        return Trouble("content", problem.detail, allowed)
+    if problem.reason is Reason.FAILED:
+        return Trouble("rating", problem.detail, "nothing in the message: mend the cause, then replay it")
+    if not colon or where not in _ALLOWED:
+        return Trouble("message", problem.detail, "a message that the ladder's rules can rate")
+    return Trouble(where, what, _ALLOWED[where])
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:

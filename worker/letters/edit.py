@@ -30,10 +30,10 @@ class Edited:
 
     #: What would become of the edited message.
     verdict: Verdict
-    #: Its id as a dead letter now; "" when it was not stored.
+    #: Its id as a dead letter now; "" when it was not stored: it is still wrong, or gone.
     now: str
-    #: Why it was not stored; "" when it was.
-    refused: str = ""
+    #: Whether the letter was no longer there: replayed, discarded, or edited by somebody else.
+    gone: bool = False
 
 
 def assigned(message: bytes, values: Iterable[tuple[str, str]], without: Iterable[str] = ()) -> bytes:
@@ -122,10 +122,10 @@ async def edit(
 ) -> Edited:
     """Puts an edited message in the place of a letter's; one that is still wrong only `anyway`."""
     now = await server_time(letters.redis, letters.keys.inbox)
-    forecast = Forecast(letters.redis, setup)
+    forecast = await Forecast.open(letters.redis, setup)
     [verdict] = await forecast.of([(replace(letter, message=message), False)], now=now)
     if is_wrong(verdict) and not anyway:
-        return Edited(verdict, "", f"it is still wrong: {verdict.detail}")
+        return Edited(verdict, "")
     if verdict.reason:
         reason, detail = verdict.reason, verdict.detail
     else:
@@ -134,5 +134,20 @@ async def edit(
         letter.history, at=now, who=who, why=why, letter=letter.id, **message_parts(letter.message)
     )
     new_id = await letters.edit(letter, message, reason=reason, detail=detail, history=history)
-    gone = "" if new_id else "it is no longer there: replayed, discarded, or edited by somebody else"
-    return Edited(verdict, new_id, gone)
+    return Edited(verdict, new_id, gone=not new_id)
+
+
+def laid_out(message: bytes) -> bytes:
+    """A message for an editor: JSON over several lines, anything else as it is."""
+    try:
+        return json.dumps(json.loads(message), indent=2, ensure_ascii=False).encode() + b"\n"
+    except (ValueError, RecursionError):
+        return message
+
+
+def compact(edited: bytes) -> bytes:
+    """What came out of an editor: JSON on one line, anything else as it is."""
+    try:
+        return json.dumps(json.loads(edited), ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return edited

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple, Self
 
 import orjson
 from redis.asyncio import Redis
@@ -13,6 +13,7 @@ from contracts import MatchVoided, Reason, TournamentFinished
 from worker.batch import Commit, Entry, Replay, Snapshot, decide
 from worker.letters.outcome import Outcome
 from worker.letters.store import Setup
+from worker.previews import system_of
 from worker.queries import Letter
 from worker.store import Store
 from worker.validation import Message, Problem, digest, read_message
@@ -43,6 +44,8 @@ class Verdict(NamedTuple):
     reason: str = ""
     #: The event that it would make, JSON.
     event: bytes | None = None
+    #: already-rated, conflict: the event of what was rated; "" where there is none.
+    ledger_id: str = ""
 
 
 def kind_of(raw: bytes) -> str:
@@ -81,6 +84,11 @@ class Forecast:
         self._store = Store(redis, setup.ladder, setup.system, horizon=setup.horizon, shadow=setup.shadow)
         #: Receipt key -> digest of the content that would have had its effect by then.
         self._had: dict[str, str] = {}
+
+    @classmethod
+    async def open(cls, redis: Redis, setup: Setup) -> Self:
+        """A forecast by the ladder's adopted settings, whatever this process is configured with."""
+        return cls(redis, replace(setup, system=await system_of(redis, setup.keys, setup.system)))
 
     async def of(
         self, letters: Sequence[tuple[Letter, bool]], *, now: int, include_parked: bool = False
@@ -157,19 +165,24 @@ class Forecast:
             conflict = commit.problem.reason is Reason.CONFLICT
             outcome = Outcome.CONFLICT if conflict else Outcome.STILL_WRONG
             detail = commit.problem.detail + (_where(receipt) if conflict else "")
-            return Verdict(outcome, detail, commit.problem.reason.value)
+            return Verdict(outcome, detail, commit.problem.reason.value, ledger_id=_ledger_id(receipt))
         if commit.verb == "again":
-            return Verdict(Outcome.DUPLICATE, f"the same content was received before{_where(receipt)}")
+            detail = f"the same content was received before{_where(receipt)}"
+            return Verdict(Outcome.DUPLICATE, detail, ledger_id=_ledger_id(receipt))
         self._had[entry.receipt] = entry.digest
         event = commit.events[-1] if commit.events else None
         return Verdict(_VERBS[commit.verb], event=event)
 
 
-def _where(receipt: str) -> str:
+def _ledger_id(receipt: str) -> str:
     first = receipt.partition(" ")[0]
-    if first == "*":
+    return first if first not in ("*", "-", "?") else ""
+
+
+def _where(receipt: str) -> str:
+    if receipt.startswith("* "):
         return " (in a dead letter that is replayed before this one)"
-    return f" (ledger entry {first})" if first not in ("", "-", "?") else ""
+    return f" (ledger entry {_ledger_id(receipt)})" if _ledger_id(receipt) else ""
 
 
 def _undecided(message: Message, receipt: str) -> str:

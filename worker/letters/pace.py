@@ -7,10 +7,14 @@ from typing import Final
 
 from worker.letters.store import Letters
 
-__all__ = ["Pace", "Watch"]
+__all__ = ["Pace", "Room", "Watch"]
 
 #: Seconds between two looks at whether workers still run and work.
 _LOOK: Final = 1.0
+#: How long a live match may wait behind replayed ones, in seconds, and how long their speed is measured.
+_DELAY, _MEASURED = 0.025, 0.25
+#: Entries that the inbox may hold however slow the workers are.
+_LEAST: Final = 32
 
 
 class Pace:
@@ -38,6 +42,28 @@ class Pace:
         """Says that so many went."""
         if self._rate is not None:
             self._due += count / self._rate
+
+
+class Room:
+    """How many entries the inbox may hold: what the workers settle in so short a time that a live match,
+    which waits behind them, does not feel it.
+    """
+
+    def __init__(self, most: int) -> None:
+        """`most` in entries."""
+        self._most = most
+        #: Entries.
+        self.limit = min(_LEAST, most)
+        self._since = time.monotonic()
+        self._settled = 0
+
+    def settled(self, count: int) -> None:
+        """Says that so many were settled."""
+        self._settled += count
+        elapsed = time.monotonic() - self._since
+        if elapsed >= _MEASURED:
+            self.limit = min(max(int(self._settled / elapsed * _DELAY), _LEAST), self._most)
+            self._since, self._settled = time.monotonic(), 0
 
 
 class Watch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from redis.asyncio import Redis
@@ -11,34 +11,14 @@ from redis.asyncio import Redis
 from contracts import Reason
 from worker.letters.forecast import PARKED, readable
 from worker.letters.history import extended
+from worker.letters.order import Order
 from worker.letters.outcome import Outcome, Result
 from worker.letters.proof import Ledger
-from worker.letters.selection import Filter
 from worker.letters.store import Move, Setup
 from worker.queries import Letter
 from worker.validation import Problem
 
-__all__ = ["Order", "Preparing", "Ready"]
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What is to be replayed, and how."""
-
-    where: Filter = field(default_factory=Filter)
-    #: Letters a second at most; None for as many as the workers take.
-    rate: float | None = None
-    #: Also what a replay cannot help now.
-    include_parked: bool = False
-    #: Also what is older than the horizon, if it was not rated.
-    force_late: bool = False
-    #: The operator's word, and reason, that it was not rated where the ledger cannot tell.
-    never_rated: str = ""
-    who: str = ""
-    #: The inbox is filled up to so many entries: live matches wait behind no more than these.
-    room: int = 256
-    #: Seconds without any progress after which the replay ends.
-    patience: float = 30.0
+__all__ = ["Preparing", "Ready"]
 
 
 class Ready(NamedTuple):
@@ -69,9 +49,9 @@ class Preparing:
             if not isinstance(message, Problem):
                 self._ledger.add(message)
 
-    async def look(self, redis: Redis) -> None:
+    async def look(self, redis: Redis, now: int) -> None:
         """Looks through the ledger for those that are too late. Raises ArchiveError."""
-        await self._ledger.look(redis, self._setup)
+        await self._ledger.look(redis, self._setup, now)
 
     def ready(self, letter: Letter, now: int) -> Ready | Result:
         """What is to go into the inbox, or why nothing is; `now` in ms."""
@@ -83,31 +63,41 @@ class Preparing:
         detail = read.detail
         if read.reason is Reason.TOO_LATE:
             if self._order.force_late:
-                history, refusal = self._forced(letter, now)
-                if not refusal:
-                    return self._move(letter, "", history, force_late=True)
-                detail += f"; not forced: {refusal}"
+                forced = self._forced(letter, now)
+                if isinstance(forced, Ready):
+                    return forced
+                detail += f"; not forced: {forced}"
             else:
                 detail += "; only a forced replay rates it"
         if read.reason in PARKED and not self._order.include_parked:
             return Result(letter.id, Outcome.PARKED, detail, read.reason.value)
         return self._move(letter, detail, letter.history)
 
-    def _forced(self, letter: Letter, now: int) -> tuple[str, str]:
-        """The history with the proof that a late message had no effect; or why there is none."""
+    def _forced(self, letter: Letter, now: int) -> Ready | str:
+        """A late letter with the proof that it had no effect; or why there is none."""
         message = readable(letter.message, self._setup, now, force_late=True)
         if isinstance(message, Problem):
-            return "", message.detail
+            return message.detail
         if refusal := self._ledger.against(message):
-            return "", refusal
+            return refusal
         doubt, word = self._ledger.doubt(message), self._order.never_rated
         if doubt and not word:
-            return "", f"{doubt}, so somebody has to say that it was not rated"
+            return f"{doubt}, so somebody has to say that it was not rated"
         why = word or "the ledger goes back to its day and does not show it"
         proof = "statement" if doubt else "ledger"
-        return extended(letter.history, at=now, who=self._order.who, why=why, force_late=proof), ""
+        history = extended(letter.history, at=now, who=self._order.who, why=why, force_late=proof)
+        games = self._ledger.forgotten_games(message)
+        return self._move(letter, "", history, force_late=True, games=games)
 
-    def _move(self, letter: Letter, detail: str, history: str, *, force_late: bool = False) -> Ready:
+    def _move(
+        self,
+        letter: Letter,
+        detail: str,
+        history: str,
+        *,
+        force_late: bool = False,
+        games: Sequence[tuple[str, str, int]] = (),
+    ) -> Ready:
         replay = {
             "run": self._run,
             "letter": letter.id,
@@ -116,4 +106,5 @@ class Preparing:
             "history": history,
             "force_late": force_late,
         }
-        return Ready(Move(letter.id, json.dumps(replay, ensure_ascii=True), history), detail, force_late)
+        text = json.dumps(replay, ensure_ascii=True)
+        return Ready(Move(letter.id, text, history, games), detail, force_late)

@@ -15,9 +15,10 @@ import orjson
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from contracts import Cause, MatchVoided, TournamentFinished
+from contracts import Cause, MatchFinished, MatchVoided, TournamentFinished
 from contracts.names import FIELD
 from worker.archive import Archive
+from worker.batch import DAY_MS, WINDOW_MS
 from worker.keys import Keys
 from worker.letters.store import Setup
 from worker.queries.streams import entries
@@ -43,6 +44,10 @@ class Ledger:
         self._shown: dict[Effect, str] = {}
         #: Player -> when a rating from another rater was last put in, in ms.
         self._imported: dict[str, int] = {}
+        #: Player -> match id -> finish in ms: games that count in the windows of the messages, and that
+        #: are so old that Redis may no longer hold them.
+        self._games: dict[str, dict[str, int]] = {}
+        self._games_before = 0
 
     def add(self, message: Message) -> None:
         """Remembers what is to be looked for."""
@@ -50,8 +55,8 @@ class Ledger:
         self._players.update(_names(message))
         self._since = min(message.finished_at, self._since or message.finished_at)
 
-    async def look(self, redis: Redis, setup: Setup) -> None:
-        """Looks through the ledger, and its archive if there is one, from the oldest message's day on.
+    async def look(self, redis: Redis, setup: Setup, now: int) -> None:
+        """Looks through the ledger, and its archive if there is one, from a week before the oldest message.
 
         It takes seconds for a million events. Raises ArchiveError when the archive cannot be read.
         """
@@ -59,7 +64,9 @@ class Ledger:
             return
         keys = setup.keys
         self._whole_from, first = await _kept(redis, keys)
-        oldest = f"{max(self._since - CLOCK_SKEW_MS, 0)}-0"  # a match may be that much ahead of the clock
+        self._games_before = now - (WINDOW_MS + setup.horizon + 2 * DAY_MS)
+        # A match may be a little ahead of the clock.
+        oldest = f"{max(self._since - WINDOW_MS - CLOCK_SKEW_MS, 0)}-0"
         if setup.archive is not None and setup.archive.exists():
             await asyncio.to_thread(self._look_in_archive, setup.archive, setup.ladder, oldest, first)
         async for entry_id, fields in entries(redis, keys.outbox, oldest=oldest, page=500):
@@ -85,10 +92,16 @@ class Ledger:
         effect = (cause, event.get("tournament_id" if cause == Cause.PRIZE else "match_id"))
         if effect in self._wanted:
             self._shown[str(effect[0]), str(effect[1])] = entry_id
-        elif cause == Cause.IMPORT:
-            at = _ms(entry_id)
-            names = [part.get("player") for part in event.get("players", ())]
-            self._imported.update((name, at) for name in names if name in self._players)
+        names = [part.get("player") for part in event.get("players", ())]
+        known = [name for name in names if name in self._players]
+        if cause == Cause.IMPORT:
+            self._imported.update((name, _ms(entry_id)) for name in known)
+        elif cause == Cause.MATCH and event.get("finished_at", self._games_before) < self._games_before:
+            for name in known:
+                self._games.setdefault(name, {})[str(event.get("match_id"))] = event["finished_at"]
+        elif cause == Cause.VOID:
+            for name in known:
+                self._games.get(name, {}).pop(str(event.get("match_id")), None)
 
     def against(self, message: Message) -> str:
         """Why this message must not be rated whatever anybody says; "" when nothing is known."""
@@ -103,6 +116,20 @@ class Ledger:
         if self._whole_from > message.finished_at - CLOCK_SKEW_MS:
             return "the ledger does not go back to the day of this match"
         return ""
+
+    def forgotten_games(self, message: Message) -> list[tuple[str, str, int]]:
+        """Player, match id and finish in ms of games that count in this match's windows, as far as Redis
+        may no longer hold them.
+        """
+        if not isinstance(message, MatchFinished):
+            return []
+        closes = message.finished_at
+        return [
+            (name, match_id, time)
+            for name in message.players
+            for match_id, time in self._games.get(name, {}).items()
+            if closes - WINDOW_MS <= time < closes
+        ]
 
 
 def _effect_of(message: Message) -> Effect:

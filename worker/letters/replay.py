@@ -17,9 +17,10 @@ from redis.asyncio import Redis
 
 from worker.letters.chosen import Chosen
 from worker.letters.forecast import Forecast
+from worker.letters.order import Order
 from worker.letters.outcome import Outcome, Result
-from worker.letters.pace import Pace, Watch
-from worker.letters.preparing import Order, Ready
+from worker.letters.pace import Pace, Room, Watch
+from worker.letters.preparing import Ready
 from worker.letters.run import Run, Sent, is_run_name, new_run_name
 from worker.letters.store import Letters, Setup
 from worker.queries import server_time
@@ -35,47 +36,47 @@ _PAUSES: Final = (0.005, 0.1)
 class Replay:
     """One replay. Iterating over `results` carries it out; each letter that is meant has one result."""
 
-    def __init__(self, redis: Redis, setup: Setup, order: Order, name: str | None = None) -> None:
-        """`name` takes up the run of this name again. Raises ValueError when none could have it."""
+    def __init__(self, redis: Redis, setup: Setup, order: Order | None, name: str | None = None) -> None:
+        """`name` takes up the run of this name again, with the order that it had; the given one is for a
+        new run. Raises ValueError when no run could have this name.
+        """
         self.name = name if name is not None else new_run_name()
         if not is_run_name(self.name):
             msg = "a run's name is 1-64 ASCII letters and digits"
             raise ValueError(msg)
         self._redis, self._setup, self._order = redis, setup, order
-        self._letters = Letters(redis, setup.keys)
-        self._chosen = Chosen(self._letters, setup, order, self.name)
+        self._letters = Letters(redis, setup)
         self._run = Run(self._letters, self.name)
         self._ready: deque[Ready] = deque()
-        self._pace = Pace(order.rate)
         #: How many letters are meant; known with the first result.
         self.total = 0
         #: Why it ended before all were settled; "" when all are.
         self.stopped = ""
 
     async def results(self) -> AsyncIterator[Result]:
-        """Carries the replay out."""
-        known = await self._run.begin()
-        missing = await self._chosen.find(
-            self._run.until, {*(item.letter for item in known), *self._run.sent}
-        )
-        known += missing
-        self.total = len(known) + len(self._run.sent) + len(self._chosen)
+        """Carries the replay out. Raises UnknownRun, and ArchiveError when late ones are looked up."""
+        order, known = await self._run.begin(self._order)
+        chosen = Chosen(self._letters, self._setup, order, self.name)
+        known += await chosen.find(self._run.until, {*(item.letter for item in known), *self._run.sent})
+        self.total = len(known) + len(self._run.sent) + len(chosen)
         for result in known:
             yield result
-        watch = Watch(self._letters, idle=self._setup.idle, patience=self._order.patience)
-        if self._chosen.more or self._run.sent:
+        watch = Watch(self._letters, idle=self._setup.idle, patience=order.patience)
+        pace, room = Pace(order.rate), Room(order.room)
+        if chosen.more or self._run.sent:
             self.stopped = await watch.look(now=True)
         pause = _PAUSES[0]
         while not self.stopped:
-            done = await self._prepare()
-            count, gone = await self._move()
-            done += gone
-            done += await self._run.collect()
+            done = await self._prepare(chosen)
+            count, gone = await self._move(pace, room.limit)
+            settled = await self._run.collect()
+            room.settled(len(settled))
+            done += gone + settled
             for result in done:
                 yield result
-            if not (self._chosen.more or self._ready or self._run.sent):
+            if not (chosen.more or self._ready or self._run.sent):
                 return
-            if done or count or (self._pace.rests and not self._run.sent):
+            if done or count or (pace.rests and not self._run.sent):
                 watch.moved()
             else:
                 self.stopped = await watch.look()
@@ -84,15 +85,17 @@ class Replay:
             else:
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, _PAUSES[1])
-        for result in self._rest():
+        for result in self._run.rest():
             yield result
+        for letter_id in (*(ready.move.id for ready in self._ready), *chosen.rest):
+            yield Result(letter_id, Outcome.LEFT)
 
-    async def _prepare(self) -> list[Result]:
+    async def _prepare(self, chosen: Chosen) -> list[Result]:
         """Gets the next letters ready, when those before have gone; returns what is not to go."""
         if self._ready:
             return []
         results = []
-        for case in await self._chosen.next():
+        for case in await chosen.next():
             if isinstance(case, Result):
                 results.append(case)
             elif isinstance(case.plan, Result):
@@ -101,15 +104,13 @@ class Replay:
                 self._ready.append(case.plan)
         return results
 
-    async def _move(self) -> tuple[int, list[Result]]:
+    async def _move(self, pace: Pace, room: int) -> tuple[int, list[Result]]:
         """Moves what is ready as far as pace and inbox allow; how many went, and which were gone."""
-        batch = list(islice(self._ready, self._pace.allowed(min(len(self._ready), _CHUNK))))
+        batch = list(islice(self._ready, pace.allowed(min(len(self._ready), _CHUNK))))
         if not batch:
             return 0, []
-        inbox_ids = await self._letters.move(
-            self.name, [ready.move for ready in batch], room=self._order.room
-        )
-        self._pace.went(len(inbox_ids))
+        inbox_ids = await self._letters.move(self.name, [ready.move for ready in batch], room=room)
+        pace.went(len(inbox_ids))
         gone = []
         for inbox_id in inbox_ids:
             ready = self._ready.popleft()
@@ -119,18 +120,15 @@ class Replay:
                 gone.append(Result(ready.move.id, Outcome.GONE))
         return len(inbox_ids), gone
 
-    def _rest(self) -> list[Result]:
-        left = [*(ready.move.id for ready in self._ready), *self._chosen.rest]
-        return self._run.rest() + [Result(letter_id, Outcome.LEFT) for letter_id in left]
-
     async def dry_run(self) -> AsyncIterator[Result]:
         """What would become of each letter; nothing is written, and no worker is needed."""
-        missing = await self._chosen.find(await self._letters.newest())
-        self.total = len(self._chosen) + len(missing)
+        chosen = Chosen(self._letters, self._setup, self._order or Order(), self.name)
+        missing = await chosen.find(await self._letters.newest())
+        self.total = len(chosen) + len(missing)
         for result in missing:
             yield result
-        forecast = Forecast(self._redis, self._setup)
-        while cases := await self._chosen.next():
+        forecast = await Forecast.open(self._redis, self._setup)
+        while cases := await chosen.next():
             now = await server_time(self._redis, self._letters.keys.inbox)
             able = [
                 (case.letter, case.plan.force_late)

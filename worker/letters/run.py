@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from worker.letters.order import Order
 from worker.letters.outcome import Outcome, Result
 from worker.letters.store import Letters
 
-__all__ = ["Run", "Sent", "is_run_name", "new_run_name"]
+__all__ = ["Run", "Sent", "UnknownRun", "is_run_name", "new_run_name"]
 
-#: The run's own field: no letter that died after this one is taken up.
-_UNTIL: Final = "until"
+#: The run's own field: JSON, the newest letter that belongs to it and the order.
+_RUN: Final = "run"
 #: Seconds for which a run is kept after its last outcome: a week.
 _KEPT: Final = 604_800
 
@@ -40,6 +42,10 @@ def is_run_name(name: str) -> bool:
     return name.isascii() and name.isalnum() and len(name) <= 64
 
 
+class UnknownRun(Exception):
+    """There is no run of this name, or none any more."""
+
+
 class Run:
     """One replay, as Redis knows it."""
 
@@ -55,22 +61,32 @@ class Run:
         self._died: dict[str, _Letter] = {}
         self._read_to = "0-0"
 
-    async def begin(self) -> list[Result]:
-        """Begins, or takes up what was begun under this name; then the results there are already."""
-        newest = await self._letters.newest()
-        is_new = await self._redis.hsetnx(self._key, _UNTIL, newest)  # type: ignore[misc] # typed for both clients
+    async def begin(self, order: Order | None) -> tuple[Order, list[Result]]:
+        """Begins, or takes up what was begun under this name; the order, and the results there are already.
+
+        Raises UnknownRun when there is no such run and no order.
+        """
+        about = None
+        if order is not None:
+            about = json.dumps({"until": await self._letters.newest(), "order": order.to_json()})
+            await self._redis.hsetnx(self._key, _RUN, about)  # type: ignore[misc] # typed for both clients
+        kept = await self._redis.hget(self._key, _RUN)  # type: ignore[misc] # typed for both clients
+        if kept is None:
+            raise UnknownRun
         await self._redis.expire(self._key, _KEPT)
-        if is_new:
-            self.until = self._read_to = newest
-            return []
-        until = await self._redis.hget(self._key, _UNTIL)  # type: ignore[misc] # typed for both clients
-        self.until = self._read_to = (until or newest.encode()).decode()
+        data = json.loads(kept)
+        self.until = self._read_to = data["until"]
+        found = Order.from_json(data["order"])
+        return found, [] if kept.decode() == about else await self._earlier()
+
+    async def _earlier(self) -> list[Result]:
+        """What became of letters before it was cut off; what is on its way is noted."""
         results = []
         async for field, value in self._redis.hscan_iter(self._key, count=500):
             letter, text = field.decode(), value.decode()
             if text.startswith("moved "):
                 self.sent[letter] = Sent(text.removeprefix("moved "))
-            elif letter != _UNTIL:
+            elif letter != _RUN:
                 results.append(Result.of_run(letter, text))
         return results
 

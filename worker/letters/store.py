@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
+from worker.batch import DAY_MS, WINDOW_MS
 from worker.channel import ClientChannel
 from worker.keys import Keys
 from worker.letters.selection import MAX_ID, Filter, after, is_stream_id
@@ -21,6 +22,9 @@ from worker.queries.streams import entries
 from worker.rating import RatingSystem
 from worker.scripts import Script
 from worker.store import LEFT_BEHIND
+
+if TYPE_CHECKING:
+    from worker.settings import Ladder, Settings
 
 __all__ = ["Letters", "Move", "Setup"]
 
@@ -44,6 +48,18 @@ class Setup:
     #: Whether this installation rates beside another rater.
     shadow: bool = False
 
+    @classmethod
+    def of(cls, settings: Settings, ladder: Ladder) -> Self:
+        """A configured ladder."""
+        return cls(
+            ladder.name,
+            ladder.system,
+            settings.horizon_ms,
+            int(settings.idle_seconds * 1000),
+            settings.archive,
+            settings.shadow,
+        )
+
     @property
     def keys(self) -> Keys:
         """The ladder's keys."""
@@ -58,14 +74,17 @@ class Move(NamedTuple):
     replay: str
     #: "" when nobody has changed it.
     history: str
+    #: Player, match id and finish in ms of games that have to be in the windows when it is rated.
+    games: Sequence[tuple[str, str, int]] = ()
 
 
 class Letters:
     """The dead letters of one ladder."""
 
-    def __init__(self, redis: Redis, keys: Keys) -> None:
+    def __init__(self, redis: Redis, setup: Setup) -> None:
         self.redis = redis
-        self.keys = keys
+        self.keys = setup.keys
+        self._keep_games = WINDOW_MS + setup.horizon + 2 * DAY_MS
         self._line = ClientChannel(redis)
         self._replay, self._edit = Script("replay"), Script("edit")
         self._discard, self._restore = Script("discard"), Script("restore")
@@ -115,10 +134,10 @@ class Letters:
         async for entry in entries(self.redis, self.keys.dead_letters, oldest=f"({letter_id}", page=_PAGE):
             yield letter_of(entry)
 
-    async def reasons(self, where: Filter) -> Counter[str]:
+    async def reasons(self, where: Filter, *, until: str = "+") -> Counter[str]:
         """Reason -> how many of those that are meant."""
         found: Counter[str] = Counter()
-        async for letter in self.find(where):
+        async for letter in self.find(where, until=until):
             found[letter.reason] += 1
         return found
 
@@ -127,12 +146,16 @@ class Letters:
 
         Returns their ids there, "" for one that is gone; fewer than given when the inbox is full.
         """
-        args: list[Any] = [room, _clock()]
+        args: list[Any] = [room, _clock(), self._keep_games]
         for move in moves:
-            args += move
+            args += (move.id, move.replay, move.history, len(move.games))
+            for game in move.games:
+                args += game
         keys = self.keys
         moved = await self._replay(
-            self._line, (keys.dead_letters, keys.inbox, keys.run_ + run, keys.corrections), args
+            self._line,
+            (keys.dead_letters, keys.inbox, keys.run_ + run, keys.corrections, keys.games_),
+            args,
         )
         return [inbox_id.decode() for inbox_id in moved]
 
@@ -151,6 +174,16 @@ class Letters:
                 flags = await self._discard(self._line, keys, (_clock(), who, why, *page))
                 done += [letter_id for letter_id, flag in zip(page, flags, strict=True) if flag]
         return done
+
+    async def discard_all(self, where: Filter, *, until: str, who: str, why: str) -> int:
+        """Discards the letters that are meant, none newer than `until`; returns how many."""
+        count, page = 0, []
+        async for letter in self.find(where, until=until):
+            page.append(letter.id)
+            if len(page) == _PAGE:
+                count += len(await self.discard(page, who=who, why=why))
+                page = []
+        return count + len(await self.discard(page, who=who, why=why))
 
     async def restore(self, letters: Sequence[tuple[str, Letter]]) -> list[str]:
         """Puts exported letters, each with its fingerprint, back.

@@ -54,12 +54,12 @@ def csv_lines(
 
     Nothing more is read after titles that are wrong, or after a row that cannot be told from the next.
     """
-    read = 0
+    read = number = 0
 
     def texts() -> Iterator[str]:
-        nonlocal read
-        for _, raw, read_now in _lines(source):
-            read = read_now
+        nonlocal read, number
+        for number_now, raw, read_now in _lines(source):
+            number, read = number_now, read_now
             if len(raw) > LONGEST:
                 msg = f"more than {LONGEST} bytes"
                 raise csv.Error(msg)
@@ -82,7 +82,7 @@ def csv_lines(
             cells = {title: cell for title, cell in zip(titles, row, strict=True) if cell}
             yield _parsed(rows.line_num, parse, cells, read)
     except csv.Error as error:
-        yield Line(rows.line_num + 1, None, f"not CSV: {error}", read)
+        yield Line(number, None, f"not CSV: {error}", read)
 
 
 A = TypeVar("A")

@@ -8,6 +8,7 @@ and Unreadable for data under a ladder's keys that no worker wrote. Clients must
 from worker.queries.ledger import Outcome, Trace, changes, event_at, mentions, trace
 from worker.queries.letters import Letter, letters
 from worker.queries.overview import Consumer, LadderStatus, Unread, has_worker, ladder_status, unread_streams
+from worker.queries.periods import period_games, trace_event
 from worker.queries.players import Place, Standing, leaderboard, places_around, standing
 from worker.queries.streams import Unreadable, server_time
 
@@ -28,9 +29,11 @@ __all__ = [
     "leaderboard",
     "letters",
     "mentions",
+    "period_games",
     "places_around",
     "server_time",
     "standing",
     "trace",
+    "trace_event",
     "unread_streams",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import orjson
 from pydantic import ValidationError
@@ -13,9 +15,13 @@ from redis.exceptions import ResponseError
 
 from contracts import Cause, RatingUpdated
 from contracts.names import FIELD
+from worker.batch import IMPORTED
 from worker.keys import Keys
 from worker.queries.letters import Letter, letters
 from worker.queries.streams import Entry, Unreadable, age, as_json, entries
+
+if TYPE_CHECKING:
+    from worker.archive import Shelf
 
 __all__ = ["Outcome", "Trace", "changes", "event_at", "mentions", "trace"]
 
@@ -35,6 +41,8 @@ class Outcome(StrEnum):
     WAITING = "waiting"
     #: It could not be rated.
     DEAD = "dead"
+    #: Another rater had rated it, before its ratings were imported.
+    BROUGHT = "brought"
     #: Nothing of it is kept.
     UNKNOWN = "unknown"
 
@@ -70,11 +78,14 @@ async def event_at(redis: Redis, keys: Keys, ledger_id: str) -> RatingUpdated | 
     return event
 
 
-async def changes(redis: Redis, keys: Keys, player: str, sequence: int, count: int) -> list[RatingUpdated]:
+async def changes(
+    redis: Redis, keys: Keys, player: str, sequence: int, count: int, shelf: Shelf | None = None
+) -> list[RatingUpdated]:
     """The latest `count` events of a player whose last has this sequence, newest first.
 
-    Fewer when older ones are no longer kept. The events of recent games are found by their receipts;
-    only what these leave out, such as prizes, is looked for in the ledger, from its end backwards.
+    Fewer when older ones are no longer kept, nor in the archive. The events of recent games are found
+    by their receipts; only what these leave out, such as prizes, is looked for in the ledger, from its
+    end backwards.
     """
     known = await _recent_events(redis, keys, player, count)
     found: list[RatingUpdated] = []
@@ -94,14 +105,18 @@ async def changes(redis: Redis, keys: Keys, player: str, sequence: int, count: i
                 event = known.pop(below)
         found.append(event)
         newest, sequence = f"({event.id}", _sequence(event, player) - 1
+    if shelf is not None and sequence > 0 and len(found) < count:
+        older = shelf.of_player(player, found[-1].id if found else None)
+        found += islice(filter(None, map(_archived, older)), count - len(found))
     return found
 
 
-async def trace(redis: Redis, keys: Keys, effect_id: str, now: int) -> Trace:
+async def trace(redis: Redis, keys: Keys, effect_id: str, now: int, shelf: Shelf | None = None) -> Trace:
     """What became of a match, or tournament, with this id.
 
-    Its receipt tells at once for as long as it is kept. Otherwise inbox, dead letters and ledger are
-    looked through, which takes seconds for each million of entries. `now` in ms. Raises Unreadable.
+    Its receipt tells at once for as long as it is kept, and the archive where there is one. Otherwise
+    inbox, dead letters and ledger are looked through, which takes seconds for each million of entries.
+    `now` in ms. Raises Unreadable.
     """
     for key in (keys.receipt_ + effect_id, keys.prizes_ + effect_id):
         receipt = await redis.get(key)
@@ -109,16 +124,20 @@ async def trace(redis: Redis, keys: Keys, effect_id: str, now: int) -> Trace:
             continue
         first, _, rest = receipt.decode("utf-8", "replace").partition(" ")
         if first == "-":
-            return Trace(effect_id, Outcome.ASIDE)
+            return Trace(effect_id, Outcome.BROUGHT if rest == IMPORTED else Outcome.ASIDE)
         if first == "?":
             inbox_id = rest.partition(" ")[0]
             if await redis.xrange(keys.inbox, inbox_id, inbox_id):
                 return await _waiting(redis, keys, effect_id, inbox_id, now)
             continue  # it was deleted by hand
         event = await event_at(redis, keys, first)
+        if event is None and shelf is not None and (raw := shelf.at(first)) is not None:
+            event = _archived((first, raw))
         outcome = Outcome.TRIMMED if event is None else Outcome.RATED
         voided = await _void(redis, keys, effect_id)
         return Trace(effect_id, outcome, ledger_id=first, event=event, voided=voided)
+    if shelf is not None and (archived := _traced(effect_id, map(_archived, shelf.find(effect_id)))):
+        return replace(archived, voided=archived.voided or await _void(redis, keys, effect_id))
     async for entry_id, fields in entries(redis, keys.inbox):
         if _names(fields.get(_FIELD, b""), effect_id):
             return await _waiting(redis, keys, effect_id, entry_id, now)
@@ -133,6 +152,19 @@ async def trace(redis: Redis, keys: Keys, effect_id: str, now: int) -> Trace:
             return Trace(effect_id, Outcome.RATED, ledger_id=event.id, event=event, voided=voided)
         voided = event
     return Trace(effect_id, Outcome.UNKNOWN)
+
+
+def _traced(effect_id: str, events: Iterable[RatingUpdated | None]) -> Trace | None:
+    """What events of a match or tournament tell, oldest first; None when they do not."""
+    rated = voided = None
+    for event in events:
+        if event is not None and event.cause is Cause.VOID:
+            voided = event
+        elif event is not None:
+            rated = event
+    if rated is None:
+        return None
+    return Trace(effect_id, Outcome.RATED, ledger_id=rated.id, event=rated, voided=voided)
 
 
 async def _void(redis: Redis, keys: Keys, match_id: str) -> RatingUpdated | None:
@@ -189,6 +221,10 @@ def _event(entry: Entry) -> RatingUpdated | None:
     except ValidationError:
         return None
     return event.model_copy(update={"id": entry[0]})
+
+
+def _archived(event: tuple[str, bytes]) -> RatingUpdated | None:
+    return _event((event[0], {_FIELD: event[1]}))
 
 
 def _sequence(event: RatingUpdated, player: str) -> int:

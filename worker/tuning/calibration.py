@@ -17,10 +17,10 @@ from typing import Final
 
 from worker.tuning.replay import Prediction
 
-__all__ = ["Bin", "Calibration", "Fit", "Sample", "best_divisor", "wilson"]
+__all__ = ["Z", "Bin", "Calibration", "Fit", "Sample", "best_divisor", "log_loss", "wilson"]
 
 #: The normal distribution's two-sided 95 %.
-_Z: Final = 1.959963984540054
+Z: Final = 1.959963984540054
 #: No prediction counts as surer than this: one that was sure and wrong would be infinitely bad.
 _SURE: Final = 1e-6
 
@@ -91,8 +91,7 @@ class Sample:
             return None
         loss = square = 0.0
         for expected, score in zip(self._expected, self._score, strict=True):
-            chance = min(max(expected, _SURE), 1.0 - _SURE)
-            loss -= score * math.log(chance) + (1.0 - score) * math.log1p(-chance)
+            loss += log_loss(expected, score)
             square += (expected - score) ** 2
         count = len(self)
         bins = tuple(self._bins(width, most))
@@ -122,11 +121,17 @@ class Sample:
             )
 
 
+def log_loss(expected: float, score: float) -> float:
+    """How bad a prediction was: -(s ln p + (1 - s) ln(1 - p)), with p kept off 0 and 1."""
+    chance = min(max(expected, _SURE), 1.0 - _SURE)
+    return -score * math.log(chance) - (1.0 - score) * math.log1p(-chance)
+
+
 def wilson(score: float, matches: float) -> tuple[float, float]:
     """The 95 % interval of a mean score, by Wilson's formula; draws, which vary less, make it too wide."""
-    share, square = score / matches, _Z * _Z
+    share, square = score / matches, Z * Z
     middle = (share + square / (2 * matches)) / (1 + square / matches)
-    half = _Z / (1 + square / matches) * math.sqrt(share * (1 - share) / matches + square / (4 * matches**2))
+    half = Z / (1 + square / matches) * math.sqrt(share * (1 - share) / matches + square / (4 * matches**2))
     return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
@@ -148,7 +153,7 @@ def best_divisor(gaps: Iterable[float], scores: Iterable[float]) -> Fit | None:
     best, error = slope
     if best <= 0:
         return None
-    low, high = best + _Z * error, best - _Z * error
+    low, high = best + Z * error, best - Z * error
     return Fit(math.log(10) / best, math.log(10) / low, math.log(10) / high if high > 0 else None)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from worker.batch import WINDOW_MS
 from worker.rating import Number, RatingSystem, State
-from worker.tuning.calibration import Calibration, Sample
+from worker.tuning.calibration import Calibration, Sample, Z, log_loss
 from worker.tuning.records import Match, Record, Void
 from worker.tuning.replay import Prediction, Replay
 
@@ -72,6 +72,22 @@ class Trial:
             if own is not None and other is not None and min(own.games, other.games) >= min_games:
                 sample.add(own)
         return sample.calibration(width=width)
+
+    def advantage(self, over: Trial, *, min_games: int = 0) -> tuple[float, float]:
+        """How much smaller (negative) or larger its log loss is than another's, and +- how much (95 %).
+
+        Match by match, over those that both have predicted, so that luck that hits both alike is left out.
+        """
+        found = [
+            log_loss(own.expected, own.score) - log_loss(other.expected, other.score)
+            for own, other in zip(self.predictions, over.predictions, strict=True)
+            if own is not None and other is not None and min(own.games, other.games) >= min_games
+        ]
+        if not found:
+            return 0.0, 0.0
+        mean = sum(found) / len(found)
+        variance = sum((value - mean) ** 2 for value in found) / len(found)
+        return mean, Z * (variance / len(found)) ** 0.5
 
     def spread(self, *, min_games: int = 0) -> Spread | None:
         """The spread of the ratings of players with so many games; None when there are no such players."""

@@ -1,0 +1,115 @@
+"""A ladder on a real server with one engine in this process: send, rate, close, look at what is stored."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from contracts import RatingUpdated
+from contracts.names import FIELD
+from worker.closing import Closed, Closing
+from worker.engine import Engine, Limits
+from worker.rating import RatingSystem, State
+from worker.store import Store
+
+__all__ = ["HORIZON", "Rounds", "month_start", "now_ms"]
+
+#: Long enough for the months that the tests of periods look back.
+HORIZON = 365 * 86_400_000
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def month_start(back: int) -> int:
+    """When a month began, so many before this one, in ms (UTC)."""
+    today = datetime.now(UTC)
+    months = today.year * 12 + today.month - 1 - back
+    return int(datetime(months // 12, months % 12 + 1, 1, tzinfo=UTC).timestamp() * 1000)
+
+
+class Rounds:
+    """One ladder and one system."""
+
+    def __init__(self, redis: Any, ladder: str, system: RatingSystem) -> None:
+        self.redis, self.ladder, self.system = redis, ladder, system
+        self.store = Store(redis, ladder, system, horizon=HORIZON)
+        self.keys = self.store.keys
+        self.engine = self.new_engine()
+
+    def new_engine(self) -> Engine:
+        """Another worker of the ladder."""
+        store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
+        name = f"test-{uuid.uuid4().hex[:8]}"
+        return Engine(store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0))
+
+    async def send(self, message: dict[str, Any], came: int | None = None) -> str:
+        """Puts a message into the inbox, as if it came in at a time in ms; returns its id."""
+        raw = json.dumps({"ladder": self.ladder, **message})
+        found: bytes = await self.redis.xadd(
+            self.keys.inbox, {FIELD: raw}, id="*" if came is None else f"{came}-*"
+        )
+        return found.decode()
+
+    async def play(
+        self,
+        match_id: str,
+        players: tuple[str, str],
+        score: float = 1.0,
+        *,
+        at: int | None = None,
+        **other: Any,
+    ) -> str:
+        """Sends a match that finished, and came in, at a time in ms; `came` may say otherwise."""
+        at = now_ms() - 1000 if at is None else at
+        came = other.pop("came", at)
+        winner = {1.0: players[0], 0.0: players[1]}.get(score)
+        match = {"match_id": match_id, "players": players, "winner": winner, "finished_at": at}
+        return await self.send({**match, **other}, came)
+
+    async def rate(self, engine: Engine | None = None) -> None:
+        """Rates what is in the inbox."""
+        engine = engine or self.engine
+        await engine.store.create_group()
+        await engine.store.agree()
+        await engine.claim_stale()
+        while await engine.claim_new() or engine.waiting:
+            await engine.settle()
+            await engine.drain()
+
+    async def close(self, **options: Any) -> list[Closed]:
+        """Closes periods as the job does."""
+        found = []
+        async for closed in Closing(self.store, **options).run():
+            found += closed
+        return found
+
+    async def state(self, player: str) -> State:
+        """A player as stored; fails where the stored state cannot be read."""
+        found = (await self.store.read_players([player]))[player]
+        assert found.fault is None, found.fault
+        return found.state
+
+    async def events(self) -> list[RatingUpdated]:
+        """The ledger."""
+        entries = await self.redis.xrange(self.keys.outbox)
+        return [
+            RatingUpdated.model_validate_json(fields[b"message"]).model_copy(update={"id": entry_id.decode()})
+            for entry_id, fields in entries
+        ]
+
+    async def listed(self) -> dict[str, float]:
+        """The leaderboard."""
+        return {
+            name.decode(): score
+            for name, score in await self.redis.zrange(self.keys.leaderboard, 0, -1, withscores=True)
+        }
+
+    async def dead(self) -> list[tuple[str, str]]:
+        """Reason and detail of each dead letter."""
+        entries = await self.redis.xrange(self.keys.dead_letters)
+        return [(fields[b"reason"].decode(), fields[b"detail"].decode()) for _, fields in entries]
