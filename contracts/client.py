@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from copy import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -38,9 +39,14 @@ class _ArqPool(Protocol):
     """The part of arq's pool that is used here, so that contracts do not need arq."""
 
     job_serializer: Any
-    job_deserializer: Any
 
     async def enqueue_job(self, function: str, *args: Any, **options: Any) -> Any: ...
+
+
+class _AskingPool(_ArqPool, Protocol):
+    """The same, for a job with an answer."""
+
+    job_deserializer: Any
 
 
 def _json_bytes(value: dict[str, Any]) -> bytes:
@@ -79,25 +85,27 @@ async def publish(
 async def enqueue(arq: _ArqPool, message: MatchFinished | TournamentFinished | MatchVoided) -> None:
     """Hands a message to the workers as an arq job, for servers that already use arq.
 
-    The pool's serializer is set to JSON: a pickled job is never opened by the worker. There is no
-    job id on purpose, since arq would drop a second job with the same one, conflicts included.
+    The job is written as JSON, whatever the pool's own serializer: a pickled one is never opened by
+    the worker. There is no job id on purpose, since arq would drop a second job with the same one,
+    conflicts included.
     """
-    arq.job_serializer = _json_bytes
+    speaking_json = copy(arq)
+    speaking_json.job_serializer = _json_bytes
     payload = message.model_dump(mode="json")
-    await arq.enqueue_job(JOB, payload, _queue_name=QUEUE, _expires=_JOB_EXPIRES)
+    await speaking_json.enqueue_job(JOB, payload, _queue_name=QUEUE, _expires=_JOB_EXPIRES)
 
 
 async def preview(
-    arq: _ArqPool, ladder: str, players: tuple[str, str], *, timeout: float = 5.0, **choice: Any
+    arq: _AskingPool, ladder: str, players: tuple[str, str], *, timeout: float = 5.0, **choice: Any
 ) -> dict[str, Any]:
     """What a match between two players would change, asked of the workers before it starts.
 
     Returns system, rules, players, new (those without a rating yet) and outcomes: for each result, and
     each cube value or match length where the system has them, both players' expected score, change and
-    new rating. `choice` may hold cubes, lengths and finished_at. The pool's serializers are set to JSON.
-    Raises ValueError for what is not allowed, and TimeoutError when no worker answers in `timeout`
-    seconds.
+    new rating. `choice` may hold cubes, lengths and finished_at. Raises ValueError for what is not
+    allowed, and TimeoutError when no worker answers in `timeout` seconds.
     """
+    arq = copy(arq)
     arq.job_serializer, arq.job_deserializer = _json_bytes, json.loads
     payload = {"ladder": ladder, "players": list(players), **choice}
     expires = timedelta(seconds=timeout)
@@ -108,15 +116,18 @@ async def preview(
     return answer
 
 
-async def rating_updates(redis: Redis, ladder: str, *, start: str = "$") -> AsyncIterator[RatingUpdated]:
+async def rating_updates(
+    redis: Redis, ladder: str, *, start: str = "$", shadow: bool = False
+) -> AsyncIterator[RatingUpdated]:
     """Yields a ladder's rating changes for ever, oldest first, each with its stream id in ``id``.
 
     `start` is a stream id to go on after (keep the last ``id`` you handled), "0" for the oldest
     event that is kept, or "$" for what comes from now on. A lost connection is taken up again where
     it broke, with no event missed or repeated. Each player's ``sequence`` has no gaps: one that you
-    see is an event that had been trimmed before you read it. Raises ValueError for a bad id.
+    see is an event that had been trimmed before you read it. With `shadow` they are those of workers
+    that rate beside another rater. Raises ValueError for a bad id.
     """
-    stream = outbox(ladder)
+    stream = outbox(ladder, shadow=shadow)
     if start != "$" and not _STREAM_ID.fullmatch(start):
         msg = f"start: {start!r} is not a stream id; use one like 1700000000000-0, 0 or $"
         raise ValueError(msg)

@@ -347,7 +347,8 @@ class DeadLetter(_Message):
     attempts: int
     first_seen: Milliseconds
     dead_at: Milliseconds
-    #: Edits by people, oldest first: JSON objects with at (ms), who, why and the message before.
+    #: What people did to it, oldest first: a JSON array of objects with at (ms), who, why, and for an edit
+    #: the message before.
     history: str = ""
     #: The dead letter's own stream id; known to readers only.
     id: str | None = None

@@ -23,11 +23,13 @@ from arq.worker import Worker, create_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
+from redis.exceptions import WatchError
 
 from contracts import JOB, QUEUE, MatchFinished, RatingUpdated, Reason, TournamentFinished, enqueue
 from embedded import Server
 from tests.model import match, raw, tournament
 from worker import jobs
+from worker.connect import arq_pool
 from worker.jobs import decode_job, encode_job, worker_settings
 
 KEYS = "ratings:{backgammon}:"
@@ -81,7 +83,7 @@ async def site(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     pool = await create_pool(RedisSettings(port=own_server.port))
     async with Redis.from_url(own_server.url) as redis:
         yield Site(own_server, redis, pool)
-    await pool.aclose()
+    await pool.aclose(close_connection_pool=True)
     gc.set_threshold(*thresholds)
 
 
@@ -356,6 +358,30 @@ async def test_jobs_wait_for_a_redis_that_is_away(site: Site) -> None:
             assert await site.dead() == []
         site.redis = Redis.from_url(site.server.url)
     await site.redis.aclose()
+
+
+async def test_a_connection_lost_between_watch_and_multi_does_not_end_the_worker(site: Site) -> None:
+    # Given the way in which arq takes a job up: it watches a key and looks before it writes
+    pool = arq_pool(site.server.url, encode_job, decode_job)
+    async with pool.pipeline(transaction=True) as pipe:
+        await pipe.watch("lock")
+        # When the connection breaks just then
+        await site.redis.client_kill_filter(_type="normal", skipme=True)
+        # Then it goes on on a new one: arq's worker would end with an error here
+        assert await pipe.exists("lock") == 0
+        pipe.multi()
+        pipe.set("lock", "ours")
+        await pipe.execute()
+        # And it still watches: what changes meanwhile is noticed
+        await pipe.watch("lock")
+        await site.redis.client_kill_filter(_type="normal", skipme=True)
+        assert await pipe.get("lock") == b"ours"
+        await site.redis.set("lock", "theirs")
+        pipe.multi()
+        pipe.set("lock", "ours again")
+        with pytest.raises(WatchError):
+            await pipe.execute()
+    await pool.aclose(close_connection_pool=True)
 
 
 # decode_job, as a pure function

@@ -590,7 +590,7 @@ async def test_many_players_in_one_commit(crew: Crew) -> None:
     # Then all of it is there, the leaderboard too
     assert len(await crew.events()) == 256
     assert await crew.redis.zcard(crew.keys.leaderboard) == 256 * 16
-    assert await crew.redis.hgetall(crew.keys.counts) == {b"rated": b"256"}
+    assert await crew.redis.hgetall(crew.keys.counts) == {b"prize": b"256"}
 
 
 async def test_games_out_of_every_window_are_forgotten(crew: Crew) -> None:

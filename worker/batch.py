@@ -79,6 +79,8 @@ class Entry:
     problem: Problem | None = None
     #: When a failed rating may be tried again, in ms of the worker's own clock.
     retry_at: float = 0
+    #: The server's time at the claim, in ms.
+    claimed_at: int = 0
     #: What the claim read of its players, when nothing else can change it: values and recent games.
     standings: list[Any] | None = None
     #: Where it comes from, when it is a dead letter that is replayed.

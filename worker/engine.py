@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 import structlog
+from redis.exceptions import ResponseError
 
 from contracts import Reason, TournamentFinished
 from worker.batch import Commit, Entry, decide
@@ -30,6 +31,8 @@ log = structlog.get_logger("worker.engine")
 _PROBE = 8
 #: How many messages a batch has at least for the share that waits to say anything.
 _CROWD = 16
+#: How the errors begin of a server that takes no writes at the moment.
+_NO_WRITES = ("OOM", "NOREPLICAS", "MISCONF", "READONLY", "MASTERDOWN", "CLUSTERDOWN")
 #: How many chunks may be on their way to Redis at once.
 _MOST_SENT = 4
 
@@ -69,6 +72,8 @@ class Engine:
     newest: str = "0-0"
     #: For how long another worker alone claims, in ms.
     turned_away: int = 0
+    #: Where the last probe looked.
+    _probed: int = 0
     #: Whether much of the last batch had to wait for other workers' messages.
     _crowded: bool = False
     #: The server's time at the last claim, in ms.
@@ -121,6 +126,10 @@ class Engine:
                 Reason.FAILED, f"it was claimed {entry.attempts - 1} times and no worker finished it"
             )
             return
+        if not claimed.kind and claimed.effect_id:
+            detail = f"a key of its match or players holds something else: {quote(claimed.effect_id)}"
+            entry.problem = Problem(Reason.FAILED, detail)
+            return
         read = read_message(
             claimed.raw,
             ladder=self.ladder,
@@ -156,8 +165,10 @@ class Engine:
         entries = [
             self.waiting[key] for key in sorted(self.waiting, key=_stream_order) if key not in self._in_flight
         ]
-        if probe:
-            entries = entries[:_PROBE]
+        if probe and len(entries) > 2 * _PROBE:
+            # The oldest, which most others wait for, and each time some others.
+            self._probed = (self._probed + _PROBE) % len(entries)
+            entries = entries[:_PROBE] + entries[max(self._probed, _PROBE) :][:_PROBE]
         dead = [Commit("dead", entry, problem=entry.problem) for entry in entries if entry.problem]
         done = await self._send(iter(dead), self._now)
         ready = [entry for entry in entries if entry.problem is None and entry.retry_at <= clock]
@@ -189,7 +200,7 @@ class Engine:
     async def _rate(self, entries: Sequence[Entry]) -> int:
         if not entries:
             return 0
-        snapshot = await self.store.read(entries, self._now)
+        snapshot = await self.store.read(entries)
         failed: dict[str, Exception] = {}
         commits = decide(
             entries,
@@ -202,6 +213,11 @@ class Engine:
         done = await self._send(commits, snapshot.now)
         left = sum(entry.id in self.waiting and entry.id not in self._in_flight for entry in entries)
         self._crowded = len(entries) >= _CROWD and left * 4 > len(entries)
+        if left == len(entries):  # nothing could go: perhaps others have settled some of it
+            for entry_id in await self.store.gone([entry.id for entry in entries]):
+                self.waiting.pop(entry_id, None)
+                failed.pop(entry_id, None)
+                done += 1
         for entry_id, error in failed.items():
             self._count_failure(self.waiting[entry_id], error)
         return done
@@ -245,6 +261,8 @@ class Engine:
                 entry.standings = None
             elif status == -1:  # another worker took it over and settled it
                 del self.waiting[entry.id]
+            elif isinstance(status, str) and status.startswith(_NO_WRITES):
+                raise ResponseError(status)  # nothing is wrong with the message
             elif isinstance(status, str):
                 self._count_failure(entry, RuntimeError(status))
         return done
@@ -261,7 +279,7 @@ class Engine:
     async def heal(self) -> None:
         """Frees lines and receipts on which messages wait for one that somebody deleted by hand."""
         healed = 0
-        for entry in list(self.waiting.values()):
+        for entry in [entry for entry in self.waiting.values() if entry.problem is None]:
             for key in (*(self.store.keys.line(name) for name in entry.players), entry.receipt):
                 healed += await self.store.heal(key) if key else 0
         if healed:

@@ -143,7 +143,8 @@ class Intake:
                 if not await engine.store.agree():  # before others' messages are taken over in vain
                     engine.forget()
                     return
-                await engine.claim_stale()
+                if await engine.claim_stale():
+                    self._next_tick = started  # there may be more
                 if engine.waiting and started - moved_at > _STUCK:
                     await engine.heal()
             # The next messages are claimed while the present ones are rated and committed.

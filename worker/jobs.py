@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import math
 import os
 import secrets
 import socket
@@ -15,7 +16,7 @@ from typing import Any
 
 import orjson
 import structlog
-from arq import cron
+from arq import Retry, cron
 from arq.worker import func
 from redis.asyncio import Redis
 
@@ -29,6 +30,7 @@ from worker.connect import AWAY, UnfitServer, arq_pool, connect, dangers, open_c
 from worker.engine import Engine
 from worker.intake import Intake
 from worker.jobs_letters import KEEP_SECONDS, LETTER_JOBS
+from worker.jobs_voids import VOID_JOBS
 from worker.keys import Keys
 from worker.metrics import Meter
 from worker.previews import preview_job
@@ -44,6 +46,8 @@ log = structlog.get_logger("worker.jobs")
 _UNREADABLE = "keep_unreadable_job"
 #: Seconds that a stopping worker waits for the batches in hand.
 _DRAIN_SECONDS = 5.0
+#: Seconds that a job waits for a Redis that is away before it is put back, and that it may take at all.
+_WAIT_SECONDS, _JOB_SECONDS = 10.0, 55.0
 #: arq tries a cancelled job again as often as this: workers may come and go, a match may not be lost.
 _TRIES = 100_000
 #: How long the answer to a preview is kept, in seconds.
@@ -135,15 +139,22 @@ class Desk:
         log.warning("dead letter", reason=reason.value, detail=detail)
 
 
-async def _patiently(act: Callable[[], Any]) -> Any:
-    """Repeats until Redis answers: a match that came by a job has no other place than this job."""
-    pause = 0.05
+async def _patiently(act: Callable[[], Any], seconds: float = _WAIT_SECONDS) -> Any:
+    """Repeats until Redis answers, for some seconds; then puts the job back for later.
+
+    A match that came by a job has no other place than this job. It may not wait here for long: when a
+    worker is killed, its jobs are run again only after the longest time that any job may take.
+    """
+    pause, waited = 0.05, 0.0
     while True:
         try:
             return await act()
         except AWAY as error:
             log.warning("Redis does not answer; the job waits", error=quote(str(error), 200))
+            if waited > seconds:
+                raise Retry(defer=1) from None
             await asyncio.sleep(pause)
+            waited += pause
             pause = min(pause * 2, 2.0)
 
 
@@ -234,7 +245,7 @@ def decode_job(raw: bytes) -> dict[str, Any]:
         return _unreadable(raw, Reason.INVALID, text)
     if job["f"] == PREVIEW:  # nothing is lost with one that asks wrongly: the answer says so
         return {**job, "a": [job["a"][0] if job["a"] else job["k"].get("payload")], "k": {}}
-    if job["f"] in LETTER_JOBS:  # the same
+    if job["f"] in LETTER_JOBS or job["f"] in VOID_JOBS:  # the same
         return {**job, "a": [job["a"][0] if job["a"] else job["k"]], "k": {}}
     if job["f"] in ("cron:housekeeping", "cron:close_periods"):
         return {**job, "a": [], "k": {}}
@@ -254,7 +265,7 @@ def _unreadable(raw: bytes, reason: Reason, detail: str) -> dict[str, Any]:
 async def _startup(ctx: dict[str, Any]) -> None:
     desk: Desk = ctx["desk"]
     try:
-        await _patiently(desk.start)
+        await _patiently(desk.start, seconds=math.inf)
     except UnfitServer as error:
         sys.stderr.write(f"match-ratings: {error}\n")
         raise SystemExit(3) from None
@@ -287,7 +298,7 @@ def worker_settings() -> type[Any]:
             func(keep_unreadable_job, name=_UNREADABLE, max_tries=_TRIES, keep_result=0),
             *(
                 func(act, name=name, max_tries=_TRIES, keep_result=KEEP_SECONDS)
-                for name, act in LETTER_JOBS.items()
+                for name, act in {**LETTER_JOBS, **VOID_JOBS}.items()
             ),
             func(preview_job, name=PREVIEW, max_tries=3, timeout=10, keep_result=_KEEP_PREVIEW),
         ]
@@ -305,7 +316,7 @@ def worker_settings() -> type[Any]:
         poll_delay = 0.25
         keep_result = 0
         log_results = False
-        # A job waits for a Redis that is away, for as long as it takes.
-        job_timeout = 86_400
+        # arq keeps a killed worker's jobs from the others for as long as this and 10 s more.
+        job_timeout = _JOB_SECONDS
 
     return WorkerSettings

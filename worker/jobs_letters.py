@@ -8,13 +8,14 @@ What is wrong with the request is said in the answer, `{"ok": false, "error": ..
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
+import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 import structlog
+from arq import Retry
 from pydantic import ValidationError
 
 from worker.archive import ArchiveError
@@ -57,6 +58,9 @@ log = structlog.get_logger("worker.jobs_letters")
 KEEP_SECONDS: Final = 86_400
 #: Results that an answer lists one by one, at most; the sums are of all.
 _LISTED: Final = 1000
+
+#: Seconds after which a replay is put back, to be gone on with at once.
+_PART_SECONDS: Final = 35.0
 
 R = TypeVar("R", bound="Request")
 
@@ -113,28 +117,31 @@ async def _replay(desk: Desk, request: ReplayRequest, setup: Setup, ctx: dict[st
         who=request.who,
         patience=request.patience,
     )
-    pause = 0.05
-    while True:
-        replay = Replay(desk.redis, setup, order, _run_name(ctx))
-        try:
-            return await _carried_out(replay, request)
-        except AWAY as error:  # what it had moved is in its run: it goes on from there
-            log.warning("Redis does not answer; the replay waits", error=quote(str(error), 200))
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 2.0)
+    replay = Replay(desk.redis, setup, order, _run_name(ctx))
+    try:
+        return await _carried_out(replay, request)
+    except AWAY as error:  # what it had moved is in its run: it goes on from there
+        log.warning("Redis does not answer; the replay waits", error=quote(str(error), 200))
+        raise Retry(defer=1) from None
 
 
 async def _carried_out(replay: Replay, request: ReplayRequest) -> dict[str, Any]:
-    summary = Summary()
+    summary, end = Summary(), time.monotonic() + _PART_SECONDS
     listed: list[dict[str, Any]] = []
+    stopped = ""
     async for result in replay.dry_run() if request.dry_run else replay.results():
         summary.add(result)
         if len(listed) < _LISTED:
             listed.append(result.document())
+        if time.monotonic() > end and summary.total < replay.total:
+            if not request.dry_run:
+                raise Retry(defer=0.05)  # arq keeps a job that takes long from the others if this worker dies
+            stopped = f"a dry run by a job ends after {_PART_SECONDS:g} s; filter, or use the command"
+            break
     log.info("replayed dead letters", run=replay.name, dry_run=request.dry_run, **summary.document())
     return {
         "run": replay.name,
-        "stopped": replay.stopped,
+        "stopped": stopped or replay.stopped,
         "dead_letters": replay.total,
         **summary.document(),
         "results": listed,

@@ -33,6 +33,7 @@ class Keys:
         "receipt_",
         "restored",
         "run_",
+        "seen",
         "settings",
         "settings_history",
         "shadow",
@@ -75,6 +76,8 @@ class Keys:
         self.settings_history = f"{scope}:settings-history"
         #: String: the one consumer that claims for a while, where workers only wait for each other.
         self.alone = f"{scope}:alone"
+        #: Hash: consumer -> when it last showed itself, in ms.
+        self.seen = f"{scope}:seen"
         #: Hash: consumer -> its busy share (0-1), a space, and when it was measured (ms).
         self.workers = f"{scope}:workers"
         #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).

@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     #: How old a match may be, and how long receipts are kept, in days.
     horizon_days: Annotated[float, Field(gt=0, le=365)] = 14
     #: After how many seconds of silence a worker counts as gone.
-    idle_seconds: Annotated[float, Field(ge=1, le=86_400)] = 30
+    idle_seconds: Annotated[float, Field(ge=1, le=86_400)] = 10
     #: How long events are kept in the ledger, in days; 0 for ever.
     keep_events_days: Annotated[float, Field(ge=0)] = 90
     #: A SQLite file into which events are copied before they are trimmed.

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from worker.rating import RatingSystem
+from worker.validation import CLOCK_SKEW_MS
 
 __all__ = ["Difference", "Use", "dangers", "differences", "flat"]
 
@@ -115,20 +116,28 @@ def _other_system(old: RatingSystem, new: RatingSystem, use: Use) -> list[str]:
 
 
 def _dates(old: RatingSystem, new: RatingSystem, now: int) -> list[str]:
-    """Whether another version of the rules would apply to games that have finished by now."""
+    """Whether another version of the rules would apply to games that may have been rated by now."""
     steps = {_EVER}
+    latest = now + CLOCK_SKEW_MS  # so far ahead may a server's clock be, and its games' finish times
     for system in (old, new):
         for name in system.dated:
-            steps.update(at for at in getattr(system, name).values() if at <= now)
+            steps.update(at for at in getattr(system, name).values() if at <= latest)
     for at in sorted(steps, reverse=True):
         before, after = old.rules_at(at), new.rules_at(at)
-        if before != after:
-            since = f"since {_day(at)}" if at else "at any time"
+        if before == after:
+            continue
+        if at > now:
+            minutes = CLOCK_SKEW_MS // 60_000
             return [
-                f"{', '.join(new.dated)}: games that finished {since} were rated by rules {before} and would "
-                f"be rated by {after} from now on; of two games of the same day one would count by the old "
-                "rules and one by the new, only because it arrived later"
+                f"{', '.join(new.dated)}: {_day(at)} is less than {minutes} minutes ahead, as a clock "
+                f"may be: matches that finished then may have been rated by rules {before} already"
             ]
+        since = f"since {_day(at)}" if at else "at any time"
+        return [
+            f"{', '.join(new.dated)}: games that finished {since} were rated by rules {before} and would "
+            f"be rated by {after} from now on; of two games of the same day one would count by the old "
+            "rules and one by the new, only because it arrived later"
+        ]
     return []
 
 

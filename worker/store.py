@@ -82,14 +82,15 @@ class Store:
         keys = self.keys
         self._claim_keys = (
             *(keys.inbox, keys.line_, keys.receipt_, keys.prizes_, keys.void_),
-            *(keys.player_, keys.games_, keys.alone),
+            *(keys.player_, keys.games_, keys.alone, keys.seen),
         )
         self._keep_games = WINDOW_MS + horizon + 2 * DAY_MS
         #: Stands for the settings: workers rate only while theirs are the ladder's.
         self.digest = settings_digest(system)
         self._fields = ["rating", "sequence", "games", "last_game", *system.fields]
         self._claim, self._read, self._commit = Script("claim"), Script("read"), Script("commit")
-        self._heal, self._leave, self._enter = Script("heal"), Script("leave"), Script("enter")
+        self._heal, self._gone = Script("heal"), Script("gone")
+        self._leave, self._enter = Script("leave"), Script("enter")
 
     async def create_group(self) -> Side:
         """Creates the consumer group, and the inbox with it, where they do not exist yet.
@@ -129,11 +130,11 @@ class Store:
                 *(WINDOW_MS, *self._fields),
             ),
         )
-        return Claim(now, newest.decode(), turned_away, [self._claimed(item) for item in found])
+        return Claim(now, newest.decode(), turned_away, [self._claimed(item, now) for item in found])
 
-    def _claimed(self, item: list[Any]) -> Claimed:
+    def _claimed(self, item: list[Any], now: int) -> Claimed:
         entry_id, attempts, kind, raw, size, alone, effect_id, replay, standings, *players = item
-        entry = Entry(entry_id.decode(), attempts, alone=bool(alone))
+        entry = Entry(entry_id.decode(), attempts, alone=bool(alone), claimed_at=now)
         kind = kind.decode()
         effect = effect_id.decode("utf-8", "surrogateescape")
         if standings:
@@ -145,10 +146,10 @@ class Store:
             entry.receipt = self._receipts[kind] + effect
         return Claimed(entry, kind, raw, size, effect)
 
-    async def read(self, entries: Sequence[Entry], now: int = 0) -> Snapshot:
+    async def read(self, entries: Sequence[Entry]) -> Snapshot:
         """All that `decide` needs for these entries, read in one step.
 
-        What the claim read already is not read again; `now` is the server's time then, in ms.
+        What the claim read already is not read again.
         """
         seen = Counter(name for entry in entries for name in entry.players)
         known = [
@@ -157,7 +158,7 @@ class Store:
             if entry.standings is not None and all(seen[name] == 1 for name in entry.players)
         ]
         if len(known) == len(entries):
-            snapshot = Snapshot(now, {}, {}, {})
+            snapshot = Snapshot(max((entry.claimed_at for entry in known), default=0), {}, {}, {})
         else:
             passed = {entry.id for entry in known}
             snapshot = await self._read_entries([entry for entry in entries if entry.id not in passed])
@@ -323,12 +324,16 @@ class Store:
         """Frees a line or receipt from a message that is gone; whether anything was put right."""
         return bool(await self._heal(self.line, (self.keys.inbox, key), (self.keys.group, LEFT_BEHIND)))
 
+    async def gone(self, ids: Sequence[str]) -> list[str]:
+        """Those of these messages that are no longer in the inbox."""
+        return [item.decode() for item in await self._gone(self.line, (self.keys.inbox,), ids)]
+
     async def leave(self, consumer: str) -> int:
         """Takes a stopping worker out of the group; returns how many messages it left to others."""
         return int(
             await self._leave(
                 self.line,
-                (self.keys.inbox, self.keys.workers, self.keys.alone),
+                (self.keys.inbox, self.keys.workers, self.keys.alone, self.keys.seen),
                 (self.keys.group, consumer, LEFT_BEHIND),
             )
         )
@@ -336,6 +341,14 @@ class Store:
     async def wait_for_message(self, after: str, ms: int) -> None:
         """Returns when a message newer than `after` is there, or after `ms` at the latest."""
         await self.redis.xread({self.keys.inbox: after}, count=1, block=ms)
+
+
+def _oldest_kept(commit: Commit, oldest: int) -> int:
+    """The finish, in ms, of the oldest game that a commit leaves in the windows."""
+    replay, finished_at = commit.entry.replay, commit.game[1]
+    if replay is None or not replay.force_late or not isinstance(finished_at, int):
+        return oldest
+    return min(oldest, finished_at - WINDOW_MS)  # the next late match may need the same games
 
 
 def _replay(raw: bytes) -> Replay | None:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from contracts import MatchFinished, MatchVoided, Reason, TournamentFinished
 from contracts.messages import VERSION
 from contracts.names import MAX_MESSAGE_BYTES
+from worker.logs import printable
 from worker.rating import RatingSystem
 
 __all__ = ["CLOCK_SKEW_MS", "Message", "Problem", "digest", "quote", "read_message"]
@@ -39,13 +40,11 @@ class Problem(NamedTuple):
 
 
 def quote(value: object, limit: int = 80) -> str:
-    """A value from a message as safe, short text: JSON with everything outside ASCII escaped."""
+    """A value from a message as safe, short text: JSON with all that cannot be printed escaped."""
     try:
-        text = json.dumps(value, ensure_ascii=True, default=str)
+        text = printable(json.dumps(value, ensure_ascii=False, default=str))
     except (ValueError, RecursionError):
         text = '"..."'
-    # DEL and the C1 controls are escaped by ensure_ascii except DEL itself.
-    text = text.replace("\x7f", "\\u007f")
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.lab import Drain, Lab, Summary, summary
 from benchmarks.matches import LADDER, LONG, SHORT, Ids, Matches
-from benchmarks.processes import Program
+from benchmarks.processes import BenchError, Program
 from benchmarks.report import Column, Section, Spread, Target
 from contracts.names import inbox, outbox
 from worker.keys import Keys
@@ -178,7 +178,7 @@ def _backlog(lab: Lab, section: Section) -> None:
         begun = _memory_used(lab)
         _add_matches(lab, many, players)
         memory = (_memory_used(lab) - begun) / many
-        with lab.workers() as workers:
+        with lab.workers(ladders=0) as workers:
             drains[many].append(_window(lab, workers, part))
     figures = {backlog: summary(found) for backlog, found in drains.items()}
     for backlog, figure in figures.items():
@@ -207,11 +207,16 @@ def _window(lab: Lab, workers: Sequence[Program], count: int) -> Drain:
         rated = lab.wire.call("XLEN", stream)
         return rated, time.monotonic(), sum(worker.cpu() for worker in workers), lab.server_cpu()
 
-    while not lab.wire.call("XLEN", stream):
+    deadline = time.monotonic() + 60
+    before = after = look()
+    while not before[0] or after[0] < before[0] + count:
         time.sleep(0.02)
-    before = look()
-    while (after := look())[0] < before[0] + count:
-        time.sleep(0.02)
+        after = look()
+        before = before if before[0] else after
+        if time.monotonic() > deadline:
+            raise BenchError(f"only {after[0]} matches were rated in 60 s")
+        for worker in workers:
+            worker.check()
     rated, seconds, worker_cpu, server_cpu = (end - begin for begin, end in zip(before, after, strict=True))
     return Drain(int(rated), seconds, worker_cpu, server_cpu, "")
 

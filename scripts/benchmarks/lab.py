@@ -109,7 +109,10 @@ class Lab:
 
     @contextmanager
     def workers(self, count: int = 1, *, ladders: int = 1, **settings: str) -> Iterator[list[Program]]:
-        """Rating workers as a user starts them, ready for work; `settings` are environment variables."""
+        """Rating workers as a user starts them; `settings` are environment variables.
+
+        They wait for messages on so many ladders; with 0 this does not wait until they do.
+        """
         started: list[Program] = []
         try:
             self.add_workers(started, count, ladders=ladders, **settings)
@@ -119,7 +122,7 @@ class Lab:
                 worker.stop()
 
     def add_workers(self, running: list[Program], count: int, *, ladders: int = 1, **settings: str) -> None:
-        """Starts more workers and waits until all wait for messages: one blocked connection a ladder."""
+        """Starts more workers and waits until all wait for messages, with a connection for each ladder."""
         command = [str(Path(sys.executable).with_name("match-ratings")), "worker"]
         env = environment(**{"RATINGS_REDIS_URL": self.server.url, **settings})
         for _ in range(count):

@@ -26,6 +26,11 @@ COMMANDS = [
     ["explain", "m-1"],
     ["status"],
     ["dead-letters", "list"],
+    ["ladder", "show"],
+    ["ladder", "diff"],
+    ["close-period"],
+    ["calibrate"],
+    ["preview", "--player", "ada", "--opponent", "bob"],
 ]
 
 

@@ -17,8 +17,13 @@ from embedded import Endpoint
 from tests.conftest import RUN
 from tests.corrections.conftest import HORIZON, Bench
 from tests.model import DAY, match, tournament
+from worker.adoption import adopt, settings_digest
 from worker.audit import Kind, audit
 from worker.audit.rules import place
+from worker.channel import ClientChannel
+from worker.closing import Closing
+from worker.moving.importer import Importer
+from worker.moving.records import Reader
 from worker.rating import SYSTEMS, Backgammon, Fibs, Fide, GlickoPeriods, RatingSystem
 
 Tamper = Callable[[Bench], Awaitable[Any]]
@@ -41,7 +46,12 @@ VARIANTS: dict[str, RatingSystem] = {
 async def test_after_honest_work_nothing_differs(server: Endpoint, variant: str, seed: int) -> None:
     async with Redis.from_url(server.url) as redis:
         bench = Bench(redis, f"t-{RUN}-{uuid.uuid4().hex[:8]}", VARIANTS[variant])
-        await bench.rate(*bench.traffic(random.Random(seed), 150), workers=2, batch=32)
+        messages = bench.traffic(random.Random(seed), 150)
+        await bench.rate(*messages[:100], workers=2, batch=32)
+        if bench.system.period_grace is not None:  # periods end by themselves, too
+            async for _ in Closing(bench.engine().store, early=True).run():
+                pass
+        await bench.rate(*messages[100:], workers=2, batch=32)
         report = await bench.audit()
         assert not report.total, report.first
         assert (report.whole, report.events) == (True, await redis.xlen(bench.keys.outbox))
@@ -338,24 +348,21 @@ async def test_events_that_are_archived_while_it_reads_are_not_missed(
     assert not report.whole
 
 
-async def test_imported_players_are_vouched_for(bench: Bench) -> None:
-    from worker.adoption import settings_digest  # noqa: F401
-    from worker.moving.importer import Importer
-    from worker.moving.records import Reader
-
-    engine = bench.engine()
-    await engine.store.create_group()
-    await engine.store.agree()
-    lines = [
-        {"player": "ada", "rating": 1777, "games": 60, "last_game": bench.now - DAY,
-         "recent_games": [{"match_id": f"old-{n}", "finished_at": bench.now - DAY - n} for n in range(49)]},
-        {"player": "bob", "rating": 1444, "games": 3},
-    ]  # fmt: skip
+async def bring(bench: Bench, *lines: dict[str, Any], replace: bool = False) -> None:
+    """Imports players from another rater."""
+    store = bench.engine().store
+    await store.create_group()
+    await store.agree()
     reader = Reader(bench.system, bench.now)
-    taken = await Importer(engine.store, horizon=HORIZON).take(
-        [reader.json(orjson.dumps(line)) for line in lines]
-    )
-    assert [item.outcome for item in taken] == ["imported", "imported"]
+    records = [reader.json(orjson.dumps(line)) for line in lines]
+    taken = await Importer(store, horizon=HORIZON, replace=replace).take(records)
+    assert {item.outcome for item in taken} <= {"imported", "replaced"}
+
+
+async def test_imported_players_are_vouched_for(bench: Bench) -> None:
+    games = [{"match_id": f"old-{n}", "finished_at": bench.now - DAY - n} for n in range(49)]
+    ada = {"player": "ada", "rating": 1777, "games": 60, "last_game": bench.now - DAY, "recent_games": games}
+    await bring(bench, ada, {"player": "bob", "rating": 1444, "games": 3})
     await bench.rate(match("m-1"), match("m-2"), bench.void("m-1"))
     report = await bench.audit()
     assert not report.total, report.first
@@ -364,6 +371,28 @@ async def test_imported_players_are_vouched_for(bench: Bench) -> None:
     report = await bench.audit(repair=True)
     assert dict(report.counts) == {Kind.WINDOW: 1} and not report.left
     assert len(await bench.games("ada")) == 50
+
+
+async def test_an_import_may_replace_a_player_whose_game_is_taken_back_later(bench: Bench) -> None:
+    await bench.rate(match("m-1"), match("m-2"))
+    await bring(bench, {"player": "ada", "rating": 1777, "games": 60}, replace=True)
+    await bench.rate(bench.void("m-1"), match("m-3"))
+    report = await bench.audit()
+    assert not report.total, report.first
+    assert set(await bench.games("ada")) == {"m-3"}
+
+
+async def test_each_event_is_judged_by_the_settings_that_were_adopted_then(bench: Bench) -> None:
+    await bench.rate(match("m-1"), match("m-2"))
+    dated = Backgammon.model_validate({"start": 1500, "rules": {"1.3.1": bench.now + 9 * DAY}})
+    later = Bench(bench.redis, bench.ladder, dated)
+    line, digest = ClientChannel(bench.redis), settings_digest(bench.system)
+    assert await adopt(line, bench.keys, dated, instead_of=digest, who="a test", why="other rules")
+    await later.rate(match("m-3"), later.void("m-1"))
+    assert [event.rules for event in await bench.events()] == ["1.3.1", "1.3.1", "1.2.0", "1.3.1"]
+    for configured in (bench, later):
+        report = await configured.audit()
+        assert not report.total, report.first
 
 
 async def test_progress_is_told(bench: Bench) -> None:

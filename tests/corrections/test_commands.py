@@ -302,7 +302,7 @@ def test_audit_tells_each_difference_in_a_line_and_repairs(site: Site) -> None:
     assert result.out.splitlines() == [
         "ada: rating is 2000; by the ledger it is 1548",
         "bob: the score on the leaderboard is 3000; by the ledger it is 1468",
-        "cyd: the window has games 1 missing or at another time (m-3)",
+        "cyd: the window has 1 game missing or at another time (m-3)",
         f"ladder {site.ladder}: 3 events, 3 players; vouched for from the start",
         "differences: 3 (rating 1, leaderboard 1, window 1)",
     ]

@@ -130,7 +130,8 @@ def test_only_workers_with_the_adopted_settings_rate_and_adopting_switches_while
 
 def test_a_rolling_deploy_of_a_dated_rule_change(site: Any, ladder: str, tmp_path: Path) -> None:
     url, redis, keys = site
-    begins = int(time.time() * 1000) + 90_000  # within the skew that producers' clocks may have
+    # So soon that matches of both sides of it come within the test; by the book it would be a day.
+    begins = int(time.time() * 1000) + 90_000
     old = config_file(tmp_path / "old.toml", ladder, rules={"1.2.0": LONG_AGO})
     new = config_file(tmp_path / "new.toml", ladder, rules={"1.2.0": LONG_AGO, "1.3.1": begins})
     with (
@@ -139,11 +140,11 @@ def test_a_rolling_deploy_of_a_dated_rule_change(site: Any, ladder: str, tmp_pat
         Traffic(redis, ladder) as traffic,
     ):
         until(lambda: redis.xlen(keys.outbox) > 50)
-        # One worker is replaced, the settings are adopted without force, the other is killed and replaced.
+        # One worker is replaced, the settings are adopted, the other worker is killed and replaced.
         a.stop()
         with Worker.running(url, new, tmp_path / "c.log", RATINGS_IDLE_SECONDS="1") as c:
             until(lambda: c.said("not rating"))
-            done = command("ladder", "adopt", "--why", "1.3.1", "--yes", url=url, config=new)
+            done = command("ladder", "adopt", "--why", "1.3.1", "--yes", "--force", url=url, config=new)
             assert done.returncode == 0, done.stderr
             # From now on matches come that finished before the rules changed, and after.
             traffic.finished_at = lambda number: begins + (number % 3 - 1) * 60_000

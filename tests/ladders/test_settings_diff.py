@@ -25,6 +25,13 @@ def test_a_date_in_the_future_is_safe() -> None:
     assert dangers(dated(2), PLAIN, USED) == []  # taken back, in time
 
 
+@pytest.mark.parametrize(("minutes", "safe"), [(4.9, False), (5, False), (5.1, True)])
+def test_a_date_that_a_servers_clock_may_have_reached_is_not_safe(minutes: float, safe: bool) -> None:
+    found = dangers(PLAIN, dated(minutes / 24 / 60), USED)
+    assert (not found) == safe
+    assert safe or "is less than 5 minutes ahead, as a clock may be: matches" in found[0]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

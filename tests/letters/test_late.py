@@ -93,14 +93,18 @@ async def test_forced_twice_in_one_replay_it_is_rated_once(office: Office) -> No
 @pytest.mark.parametrize("statement", ["", STATEMENT])
 async def test_what_the_ledger_shows_is_refused_whatever_anybody_says(office: Office, statement: str) -> None:
     # Given a match, a prize and a void that were done long ago: only the ledger knows
-    old = {"finished_at": office.now - HORIZON - DAY, "ladder": office.ladder}
+    old: dict[str, Any] = {"finished_at": office.now - HORIZON - DAY, "ladder": office.ladder}
     messages: list[dict[str, Any]] = [
         office.match("m", **old),
         {"type": "tournament-finished", "tournament_id": "t", "public": True, "podium": ["ada"], **old},
         {"type": "match-voided", "match_id": "m", "players": ["ada", "bob"], "why": "x", **old},
     ]
     for cause, name in ((Cause.MATCH, "match_id"), (Cause.PRIZE, "tournament_id"), (Cause.VOID, "match_id")):
-        event = {"cause": cause.value, name: "t" if cause is Cause.PRIZE else "m", "players": []}
+        event: dict[str, Any] = {
+            "cause": cause.value,
+            name: "t" if cause is Cause.PRIZE else "m",
+            "players": [],
+        }
         await office.redis.xadd(office.keys.outbox, {"message": json.dumps(event)})
     await office.bury(*messages)
     # When they are forced, with somebody's word or without

@@ -23,6 +23,9 @@ __all__ = ["DAY", "HORIZON", "Cli", "Result", "Site", "call", "dump", "settings"
 DAY = 86_400_000
 HORIZON = 14 * DAY
 
+#: Keys with times of their own.
+_SETTINGS = ("settings", "settings-history", "counts")
+
 #: Runs the command line and ends itself by SIGKILL at the n-th call of a script, before or after it.
 _KILLED = """
 import os, signal, sys

@@ -78,7 +78,7 @@ async def test_until_and_early(rounds: Rounds, call: Any) -> None:
     [
         (
             ["--until", "yesterday"],
-            '--until: "yesterday" is not allowed; use a time like 2026-10-15T12:00:00Z',
+            '--until: "yesterday" is not allowed; use a time such as 2026-11-29T12:00:00Z',
         ),
         (["--until", "2099-01-01T00:00:00Z"], "--until: 2099-01-01 00:00:00Z has not come yet; --early ends"),
         (["--until", "1790000000000", "--early"], "--early: it makes no sense with --until"),
@@ -101,3 +101,25 @@ def test_a_ladder_that_is_rated_by_game_has_none(server: Endpoint, ladder: str, 
     config = config_file(tmp_path / "ladders.toml", ladder, system="glicko2")
     result = command("close-period", url=server.url, config=config)
     assert result.returncode == 0 and "is rated by game (glicko2)" in result.stderr
+
+
+async def test_the_end_of_a_period_can_be_explained(
+    rounds: Rounds, server: Endpoint, ladder: str, tmp_path: Path
+) -> None:
+    await rounds.close()
+    config = config_file(tmp_path / "x.toml", ladder, system="fide", k=10)  # adopted is k by the rules
+
+    def run(*arguments: str) -> Ended:
+        return command(*arguments, url=server.url, config=config)
+
+    shown = await asyncio.to_thread(run, "player", "ada")
+    rows = [line.split() for line in shown.stdout.splitlines()]
+    ledger_id = next(row[-1] for row in rows if "period" in row[1:])
+    explained = await asyncio.to_thread(run, "explain", ledger_id)
+    assert explained.returncode == 0, explained.stderr
+    assert "40 x 1 games = 40 <= 700" in explained.stdout and "games of ada  m1" in explained.stdout
+    assert "the same figures" in explained.stdout
+    found = (await asyncio.to_thread(run, "explain", ledger_id, "--json")).json
+    assert found["period_games"] == {"ada": ["m1"]} and found["differences"] == []
+    unknown = await asyncio.to_thread(run, "explain", "1-1")
+    assert unknown.returncode == 1

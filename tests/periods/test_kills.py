@@ -26,7 +26,7 @@ from worker.rating import Fide
 pytestmark = pytest.mark.slow
 
 HOUR = 3_600_000
-PLAYERS = 3000
+PLAYERS = 2000
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_killed_command_has_closed_each_player_wholly_or_not_at_all(
     asyncio.run(hold(url, ladder))
     keys = Keys(ladder)
     with server_of_its_own.client() as redis:
-        for _ in range(3):
+        for _ in range(2):
             before = closed(redis, keys)
             process = subprocess.Popen(
                 [sys.executable, "-c", "from worker.cli import main; main()", "close-period"],

@@ -125,11 +125,12 @@ def differing_games(stored: Mapping[str, int], known: Mapping[str, int]) -> str:
     """How two windows differ, as the end of a sentence; "" when they do not."""
     missing = sorted(game for game, time in known.items() if stored.get(game) != time)
     beyond = sorted(stored.keys() - known.keys())
-    parts = [
-        f"{len(games)} {what} ({', '.join(games[:_NAMED])}{', ...' if len(games) > _NAMED else ''})"
-        for games, what in ((missing, "missing or at another time"), (beyond, "too many"))
-        if games
-    ]
+    parts = []
+    for games, what in ((missing, "missing or at another time"), (beyond, "too many")):
+        if games:
+            noun = "game" if len(games) == 1 else "games"
+            named = f"{', '.join(games[:_NAMED])}{', ...' if len(games) > _NAMED else ''}"
+            parts.append(f"{len(games)} {noun} {what} ({named})")
     return ", ".join(parts)
 
 

@@ -19,9 +19,9 @@ class Computed(NamedTuple):
 
     #: Where that differs from what the event says, one sentence each.
     differences: list[str]
-    #: The states before and after, one for each player as far as the event's figures tell them: all of
-    #: them for games and the ends of periods, none for other causes.
-    before: list[State]
+    #: For games and the ends of periods, and each of their players: the system's own fields before, as
+    #: the event's figures tell them, and what comes out. Empty for other causes.
+    before: list[tuple[float, ...]]
     sides: list[Side]
 
 
@@ -54,7 +54,7 @@ def _match(event: RatingUpdated, system: RatingSystem) -> Computed:
     _tell(found, "figures", event.figures, figures)
     for part, side in zip(event.players, outcome.sides, strict=True):
         _compare_side(found, part, side)
-    before = [system.state_before(part) for part in event.players]
+    before = [system.state_before(part).extra if system.fields else () for part in event.players]
     return Computed(found, before, list(outcome.sides))
 
 
@@ -65,7 +65,7 @@ def _period(event: RatingUpdated, system: RatingSystem) -> Computed:
     _compare_side(found, part, side)
     _tell(found, "end of the period", event.finished_at, system.closes_at(before))
     _tell(found, "rules", event.rules, system.rules_at(event.finished_at - 1))
-    return Computed(found, [before], [side])
+    return Computed(found, [before.extra], [side])
 
 
 def _prize(event: RatingUpdated, system: RatingSystem) -> Computed:

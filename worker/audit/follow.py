@@ -54,6 +54,8 @@ class Follower:
 
     async def catch_up(self, newest: str) -> None:
         """Replays up to a place."""
+        if newest == self.replay.last:
+            return
         async for _ in self.read(newest):
             pass
 

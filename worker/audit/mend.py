@@ -95,7 +95,7 @@ class Mender:
         how = differing_games(stored.games, self._games(name))
         if how:
             suspect.told += 1
-            self._report.add(Difference(Kind.WINDOW, f"{name}: the window has games {how}", name))
+            self._report.add(Difference(Kind.WINDOW, f"{name}: the window has {how}", name))
         elif name in reading.twice:
             text = f"{name}: the match {reading.twice[name]} was rated twice"
             self._report.add(Difference(Kind.MISSING, text, name))

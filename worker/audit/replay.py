@@ -179,8 +179,8 @@ class Replay:
             track.extra = None if system.fields else ()
             return
         before = again.before[index]
-        if track.extra is not None and before.extra != track.extra:
-            for name, told, known in zip(system.fields, before.extra, track.extra, strict=True):
+        if track.extra is not None and before != track.extra:
+            for name, told, known in zip(system.fields, before, track.extra, strict=True):
                 if told != known:
                     text = f"{name} of {part.player} was {told:g} before it; the events before left {known:g}"
                     self._tell(Kind.CHAIN, ledger_id, text, part.player)

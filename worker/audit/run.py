@@ -25,7 +25,7 @@ from worker.rating import RatingSystem
 
 __all__ = ["audit"]
 
-#: How often an audit begins anew when events are trimmed before it has read them.
+#: How often an audit begins anew when events are trimmed before it has read them, or settings change.
 _TRIES: Final = 3
 
 
@@ -49,7 +49,8 @@ async def audit(
     """
     for _ in range(_TRIES):
         now = await server_time(redis, keys.inbox)
-        rulebook = Rulebook(system, await adoption.history(redis, keys))
+        adoptions = await adoption.history(redis, keys)
+        rulebook = Rulebook(system, adoptions)
         report = Report()
         replay = Replay(ladder, rulebook, horizon=horizon, cut=now - WINDOW_MS - horizon, found=report.add)
         follower = Follower(
@@ -68,11 +69,13 @@ async def audit(
             await check_receipts(follower, report, await server_time(redis, keys.inbox), horizon)
         except Overtaken:
             continue
+        if adoptions != await adoption.history(redis, keys):
+            continue  # some events were rated by settings that it did not know
         report.events, report.players = replay.events, len(replay.tracks)
         report.partly = sum(not track.whole for track in replay.tracks.values())
         report.since = int(replay.first.partition("-")[0]) if replay.first else None
         return report
-    msg = "the ledger is trimmed faster than it can be read; see RATINGS_KEEP_EVENTS_DAYS"
+    msg = "the ledger is trimmed, or its settings change, faster than it can be read; try again later"
     raise Unreadable(msg)
 
 

@@ -97,10 +97,13 @@ class Track:
 
     def remove_game(self, match_id: str, finished_at: int, *, cut: int) -> None:
         """A game is taken out of the window."""
-        if self.times is not None:
-            index = bisect_left(self.times, finished_at)
-            if index < len(self.times) and self.times[index] == finished_at:
-                del self.times[index]
+        times = self.times
+        if times is None:
+            return
+        index = bisect_left(times, finished_at)
+        if index == len(times) or times[index] != finished_at:
+            return  # it was counted before what is known begins, or an import had replaced it
+        del times[index]
         if finished_at >= cut and finished_at >= self.window_from:
             self.window_games -= 1
             self.ids = (self.ids - hash((match_id, finished_at))) & _MASK

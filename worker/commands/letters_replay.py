@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -113,7 +114,7 @@ def replay(
     by = who if who is not None else user_name()
     if never_rated is not None or who is not None:
         reason(never_rated if never_rated is not None else "-", by)
-    from worker.letters import Order, Outcome, Replay, UnknownRun
+    from worker.letters import Order, Outcome, Replay, UnknownRun, new_run_name
     from worker.validation import quote
 
     site = load_site()
@@ -130,14 +131,17 @@ def replay(
     setup = setup_of(site, ladder)
     report = _Report(each=each or dry_run or bool(ids), json=json)
 
+    name = run_name if run_name is not None else new_run_name()
+    goes_on = "" if dry_run else f"; replay --run {name} goes on"
+
     async def act(redis: Redis) -> Replay:
         try:
-            begun = Replay(redis, setup, order if run_name is None else None, run_name)
+            begun = Replay(redis, setup, order if run_name is None else None, name)
         except ValueError as error:
             raise Fault(f"--run: {quote(run_name)} is not allowed; {error}", WRONG_INPUT) from None
         if not dry_run and not json:
             note(f"replay {begun.name} on ladder {setup.ladder}")
-        with steps() as tell:
+        with steps(wanted=not report.on_terminal) as tell:
             async for result in begun.dry_run() if dry_run else begun.results():
                 report.add(result)
                 tell("Looking" if dry_run else "Replaying", report.summary.total, begun.total)
@@ -147,6 +151,11 @@ def replay(
         done = carry_out(site, act)
     except UnknownRun:
         raise Fault(f"--run: there is no replay {quote(run_name)} any more", NOT_FOUND) from None
+    except KeyboardInterrupt:
+        note(f"match-ratings: interrupted{goes_on}")
+        raise
+    except Fault as fault:
+        raise Fault(f"{fault}{goes_on if fault.code == UNAVAILABLE else ''}", fault.code) from None
     report.close(done, dry_run=dry_run)
     if done.stopped:
         raise Fault(_why_not(done, report.summary, setup.ladder), UNAVAILABLE)
@@ -177,6 +186,11 @@ class _Report:
         self._json = json
         self._page: list[Result] = []
         self._sheet = Sheet(Column("dead letter"), Column("outcome"), Column("now"), Column("detail"))
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether lines are printed on a terminal, where a bar would get in between."""
+        return self._each and sys.stdout.isatty()
 
     def add(self, result: Result) -> None:
         """Takes the next result."""

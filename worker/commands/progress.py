@@ -13,16 +13,17 @@ Tell = Callable[[str, int, int], None]
 
 
 @contextmanager
-def steps() -> Iterator[Tell]:
+def steps(*, wanted: bool = True) -> Iterator[Tell]:
     """One line on standard error for the step that is going on; it yields what to tell."""
-    if not sys.stderr.isatty():
+    if not wanted or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # What is printed meanwhile goes to standard output, wherever that leads.
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
         task = bar.add_task("", total=None)
         shown = ""
 

@@ -160,7 +160,7 @@ def _print_changes(player_id: str, changes: list[RatingUpdated]) -> None:
                 number(own.k),
                 _result(own.score, late=event.late),
                 others[0] if len(others) == 1 else "-",
-                event.match_id or event.tournament_id or "-",
+                event.match_id or event.tournament_id or event.id or "-",
             )
         )
     columns: list[Any] = [Column("#", right=True), Column("finished"), Column("cause")]

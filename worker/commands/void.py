@@ -32,7 +32,7 @@ __all__ = ["void"]
 def void(
     why: WhyOption,
     match_id: Annotated[
-        str | None, typer.Argument(metavar="[MATCH]", help="The match's id; or --player for several.")
+        str | None, typer.Argument(metavar="MATCH", help="The match's id; or --player for several.")
     ] = None,
     player: Annotated[
         str | None, typer.Option("--player", metavar="PLAYER", help="Take back this player's matches.")

@@ -14,7 +14,7 @@ from worker.letters.order import Order
 from worker.letters.outcome import Outcome, Result, Summary
 from worker.letters.records import BadRecord, Record, record_of
 from worker.letters.replay import Replay
-from worker.letters.run import UnknownRun
+from worker.letters.run import UnknownRun, new_run_name
 from worker.letters.selection import Filter
 from worker.letters.store import Letters, Setup
 
@@ -42,5 +42,6 @@ __all__ = [
     "edit",
     "extended",
     "inspect",
+    "new_run_name",
     "record_of",
 ]

@@ -15,6 +15,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from worker.letters.cancelling import give_way
 from worker.letters.chosen import Chosen
 from worker.letters.forecast import Forecast
 from worker.letters.order import Order
@@ -67,6 +68,7 @@ class Replay:
             self.stopped = await watch.look(now=True)
         pause = _PAUSES[0]
         while not self.stopped:
+            give_way()
             done = await self._prepare(chosen)
             count, gone = await self._move(pace, room.limit)
             settled = await self._run.collect()
@@ -129,6 +131,7 @@ class Replay:
             yield result
         forecast = await Forecast.open(self._redis, self._setup)
         while cases := await chosen.next():
+            give_way()
             now = await server_time(self._redis, self._letters.keys.inbox)
             able = [
                 (case.letter, case.plan.force_late)

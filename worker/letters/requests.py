@@ -137,7 +137,7 @@ class ReplayRequest(Some):
     never_rated: Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)] = ""
     who: Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)] = ""
     #: Give up when for so many seconds nothing moves.
-    patience: Annotated[float, Field(gt=0, le=86_400)] = 300
+    patience: Annotated[float, Field(gt=0, le=25)] = 20
 
 
 class Discard(Some):

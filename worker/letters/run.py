@@ -66,36 +66,36 @@ class Run:
 
         Raises UnknownRun when there is no such run and no order.
         """
-        about = None
+        is_new = False
         if order is not None:
             about = json.dumps({"until": await self._letters.newest(), "order": order.to_json()})
-            await self._redis.hsetnx(self._key, _RUN, about)  # type: ignore[misc] # typed for both clients
-        kept = await self._redis.hget(self._key, _RUN)  # type: ignore[misc] # typed for both clients
+            is_new = await self._redis.hsetnx(self._key, _RUN, about)  # type: ignore[misc] # for both clients
+        kept = await self._redis.hget(self._key, _RUN)  # type: ignore[misc] # for both clients
         if kept is None:
             raise UnknownRun
         await self._redis.expire(self._key, _KEPT)
         data = json.loads(kept)
         self.until = self._read_to = data["until"]
         found = Order.from_json(data["order"])
-        return found, [] if kept.decode() == about else await self._earlier()
+        return found, [] if is_new else await self._earlier()
 
     async def _earlier(self) -> list[Result]:
         """What became of letters before it was cut off; what is on its way is noted."""
-        results = []
+        texts: dict[str, str] = {}  # a scan may bring a field twice
         async for field, value in self._redis.hscan_iter(self._key, count=500):
-            letter, text = field.decode(), value.decode()
+            texts[field.decode()] = value.decode()
+        del texts[_RUN]
+        for letter, text in texts.items():
             if text.startswith("moved "):
                 self.sent[letter] = Sent(text.removeprefix("moved "))
-            elif letter != _RUN:
-                results.append(Result.of_run(letter, text))
-        return results
+        return [Result.of_run(letter, text) for letter, text in texts.items() if letter not in self.sent]
 
     async def collect(self) -> list[Result]:
         """Takes what is settled off `sent`, with its results."""
         if not self.sent:
             return []
         waiting = list(self.sent)
-        texts = await self._redis.hmget(self._key, waiting)  # type: ignore[misc] # typed for both clients
+        texts = await self._redis.hmget(self._key, waiting)  # type: ignore[misc] # for both clients
         results = [
             Result.of_run(letter, text.decode())
             for letter, text in zip(waiting, texts, strict=True)

@@ -15,10 +15,11 @@ from redis.exceptions import ResponseError
 from worker.batch import DAY_MS, WINDOW_MS
 from worker.channel import ClientChannel
 from worker.keys import Keys
+from worker.letters.cancelling import give_way
 from worker.letters.selection import MAX_ID, Filter, after, is_stream_id
 from worker.queries import Letter
 from worker.queries.letters import letter_of
-from worker.queries.streams import entries
+from worker.queries.streams import entries, whole
 from worker.rating import RatingSystem
 from worker.scripts import Script
 from worker.store import LEFT_BEHIND
@@ -30,6 +31,8 @@ __all__ = ["Letters", "Move", "Setup"]
 
 #: Dead letters that are read, and discarded, in one step.
 _PAGE: Final = 200
+#: How long a worker may be silent however it is configured, in ms.
+_SILENT: Final = 5_000
 #: How long a restored letter is remembered, in ms: 90 days.
 _REMEMBERED: Final = 90 * 86_400_000
 
@@ -125,6 +128,7 @@ class Letters:
             return
         top = until if before is None else f"({before}"
         async for entry in entries(self.redis, self.keys.dead_letters, newest=top, page=_PAGE, reverse=True):
+            give_way()
             letter = letter_of(entry)
             if where.takes(letter):
                 yield letter
@@ -201,7 +205,9 @@ class Letters:
         return [new_id.decode() for new_id in await self._restore(self._line, keys, args)]
 
     async def workers(self, idle: int) -> int:
-        """How many workers rate this ladder now; those silent for `idle` ms do not count."""
+        """How many workers rate this ladder now; those silent for `idle` ms, and for some seconds, do not
+        count. A worker that has nothing to do asks once a second.
+        """
         try:
             infos = await self.redis.xinfo_consumers(self.keys.inbox, self.keys.group)
         except ResponseError as error:
@@ -209,12 +215,12 @@ class Letters:
                 return 0
             raise
         left = LEFT_BEHIND.encode()
-        return sum(info["idle"] < idle and info["name"] != left for info in infos)
+        return sum(info["idle"] < max(idle, _SILENT) and info["name"] != left for info in infos)
 
     async def settled(self) -> int:
         """How many messages were settled since the ladder's start: it grows while workers work."""
         counts: Any = await self.redis.hvals(self.keys.counts)  # type: ignore[misc] # typed for both clients
-        return sum(map(int, counts))
+        return sum(map(whole, counts))
 
 
 def _clock() -> int:

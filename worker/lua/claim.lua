@@ -9,6 +9,7 @@
 -- KEYS[6]  prefix of the players (hashes)
 -- KEYS[7]  prefix of the games (sorted sets)
 -- KEYS[8]  who alone claims for a while (string: a consumer name)
+-- KEYS[9]  when each consumer last showed itself (hash: name -> ms)
 -- ARGV[1]  consumer group
 -- ARGV[2]  this worker's consumer name
 -- ARGV[3]  what to claim: 'new' (not delivered yet), 'own' (this consumer's, after a lost reply) or
@@ -24,7 +25,8 @@
 -- Returns {server time in ms, id of the stream's newest entry, ms for which another worker alone claims
 -- (0 when none does), entries}; each entry is
 -- {id, attempts, kind, message, size in bytes, alone, effect id, replay, standings, player, ...}:
---   kind    'match', 'tournament', 'void', or '' when this script could not read it and queued it nowhere
+--   kind    'match', 'tournament', 'void', or '' when this script could not read it and queued it nowhere;
+--           then the effect id is what kept it from being queued, if it could be read
 --   message false when there is none or it is too large
 --   alone   1 when no earlier message with this effect id is known and its players' lines hold
 --           nothing else, else 0: then the lines and the receipt need not be read
@@ -61,13 +63,34 @@ local function read(raw)
   return kind, id, players, message.finished_at
 end
 
+-- 1 or 0 for alone or not; or nil and an error, and nothing is queued, when a key holds something else.
 local function queue(id, key, players)
   local alone = 1
-  for _, player in ipairs(players) do
-    if redis.call('RPUSH', KEYS[2] .. player, id) > 1 then alone = 0 end
+  for i, player in ipairs(players) do
+    local length = redis.pcall('RPUSH', KEYS[2] .. player, id)
+    if type(length) == 'table' then
+      for n = 1, i - 1 do redis.call('RPOP', KEYS[2] .. players[n]) end
+      return nil, length.err
+    end
+    if length > 1 then alone = 0 end
   end
   if redis.call('SET', key, '? ' .. id, 'NX') then return alone end
-  if string.sub(redis.call('GET', key), 1, 2) == '? ' then redis.call('APPEND', key, ' ' .. id) end
+  local receipt = redis.pcall('GET', key)
+  if type(receipt) == 'table' then
+    for _, player in ipairs(players) do redis.call('RPOP', KEYS[2] .. player) end
+    return nil, receipt.err
+  end
+  if string.sub(receipt, 1, 2) == '? ' then redis.call('APPEND', key, ' ' .. id) end
+  return 0
+end
+
+-- The same for a message that was claimed before: it is queued already, unless a key kept it from that.
+local function queued(id, _, players)
+  for _, player in ipairs(players) do
+    local place = redis.pcall('LPOS', KEYS[2] .. player, id)
+    if type(place) == 'table' then return nil, place.err end
+    if not place then redis.call('RPUSH', KEYS[2] .. player, id) end
+  end
   return 0
 end
 
@@ -78,7 +101,9 @@ local function standings(players, finished_at)
   if type(finished_at) ~= 'number' then return false end
   local from = string.format('%.0f', finished_at - ARGV[8])
   local before = string.format('(%.0f', finished_at)
-  local found = {}
+  local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = {}
   for i, player in ipairs(players) do
     local values = redis.pcall('HMGET', KEYS[6] .. player, unpack(fields))
     local games = redis.pcall('ZCOUNT', KEYS[7] .. player, from, before)
@@ -99,14 +124,16 @@ local function describe(entry, attempts, is_new)
   local kind, effect, players, finished_at
   if raw then kind, effect, players, finished_at = read(raw) end
   if not kind then return {id, attempts, '', raw, size, 0, '', replay, false} end
-  local alone = 0
-  if is_new then alone = queue(id, receipts[kind] .. effect, players) end
+  local alone, err = (is_new and queue or queued)(id, receipts[kind] .. effect, players)
+  if not alone then return {id, attempts, '', raw, size, 0, err, replay, false} end
   local standing = alone == 1 and kind == 'match' and standings(players, finished_at)
   local described = {id, attempts, kind, raw, size, alone, effect, replay, standing}
   for i, player in ipairs(players) do described[9 + i] = player end
   return described
 end
 
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local found = {}
 
 local function add_pending(pending)
@@ -134,26 +161,41 @@ if ARGV[3] == 'new' and turned_away == 0 then
     found[#found + 1] = describe(entry, 1, true)
   end
 elseif ARGV[3] == 'own' then
-  add_pending(redis.call('XPENDING', inbox, group, '(' .. ARGV[5], '+', count, consumer))
+  local after = ARGV[5]
+  while #found == 0 do  -- some may have been deleted by hand
+    local pending = redis.call('XPENDING', inbox, group, '(' .. after, '+', count, consumer)
+    if #pending == 0 then break end
+    add_pending(pending)
+    after = pending[#pending][1]
+  end
 elseif ARGV[3] == 'stale' then
+  -- Redis 7.0 counts a consumer as silent since it last got something; one that has no room, or finds
+  -- nothing, is there all the same.
+  redis.call('HSET', KEYS[9], consumer, now)
   for _, info in ipairs(redis.call('XINFO', 'CONSUMERS', inbox, group)) do
     local about = {}
     for i = 1, #info, 2 do about[info[i]] = info[i + 1] end
-    if about.name ~= consumer and (about.idle >= tonumber(ARGV[5]) or about.name == ARGV[7]) then
+    local silent = math.min(about.idle, now - tonumber(redis.call('HGET', KEYS[9], about.name) or 0))
+    if about.name ~= consumer and (silent >= tonumber(ARGV[5]) or about.name == ARGV[7]) then
       local room = count - #found
       if about.pending == 0 then
         redis.call('XGROUP', 'DELCONSUMER', inbox, group, about.name)
+        redis.call('HDEL', KEYS[9], about.name)
       elseif room > 0 then
         local pending = redis.call('XPENDING', inbox, group, '-', '+', room, about.name)
         -- Two workers have gone already with one of these in hand: from now on one at a time, so that
         -- a message that kills its worker does not use up the attempts of its neighbours.
-        local suspect = false
-        for _, item in ipairs(pending) do suspect = suspect or item[4] > 1 end
-        local taken = {}
+        -- What was left in good order has killed nobody.
+        local left, suspect, taken = about.name == ARGV[7], false, {}
+        for _, item in ipairs(pending) do suspect = suspect or (item[4] > 1 and not left) end
         for i, item in ipairs(pending) do
           if suspect and (i > 1 or #found > 0) then break end
-          redis.call('XCLAIM', inbox, group, consumer, 0, item[1])
-          item[4] = item[4] + 1
+          if left then
+            redis.call('XCLAIM', inbox, group, consumer, 0, item[1], 'JUSTID')
+          else
+            redis.call('XCLAIM', inbox, group, consumer, 0, item[1])
+            item[4] = item[4] + 1
+          end
           taken[i] = item
         end
         add_pending(taken)
@@ -163,6 +205,5 @@ elseif ARGV[3] == 'stale' then
   end
 end
 
-local time = redis.call('TIME')
 local newest = redis.call('XREVRANGE', inbox, '+', '-', 'COUNT', 1)[1]
-return {time[1] * 1000 + math.floor(time[2] / 1000), newest and newest[1] or '0-0', turned_away, found}
+return {now, newest and newest[1] or '0-0', turned_away, found}

@@ -47,6 +47,10 @@ redis.call('XLEN', outbox)
 redis.call('XLEN', dead_letters)
 redis.call('ZCARD', leaderboard)
 redis.call('HLEN', counts)
+redis.call('ZCARD', open)
+-- Changes nothing; a server that takes no writes now (no memory, no replicas) says so here, and for all
+-- messages alike.
+redis.call('ZADD', leaderboard, 'XX', 0, '')
 
 local at = 4
 local function take()
@@ -71,6 +75,18 @@ local function finish(id, outcome, replay)
   return 1
 end
 
+-- How far the message at hand has come: players off whose lines it was taken, and in whose games it was
+-- put. A key that holds something else shows itself there, before anything else is written, and both are
+-- taken back.
+local popped, played, playing = 0, 0, ''
+
+-- Puts the message back at the head of its lines.
+local function back(id, players)
+  for n = 1, popped do redis.call('LPUSH', line_ .. players[n], id) end
+  popped = 0
+  return 0
+end
+
 -- Takes the message off the lines of all its players and returns 1 when it is the next of each; else
 -- leaves them as they were and returns 0 when it must wait, -1 when it is gone.
 local function turn(id, players)
@@ -78,17 +94,12 @@ local function turn(id, players)
     local head = redis.call('LPOP', line_ .. player)
     if head ~= id then
       if head then redis.call('LPUSH', line_ .. player, head) end
-      for n = 1, i - 1 do redis.call('LPUSH', line_ .. players[n], id) end
+      back(id, players)
       return redis.call('XRANGE', inbox, id, id)[1] and 0 or -1
     end
+    popped = i
   end
   return 1
-end
-
--- Puts the message back at the head of its lines: its turn has come, but not yet its match's.
-local function back(id, players)
-  for _, player in ipairs(players) do redis.call('LPUSH', line_ .. player, id) end
-  return 0
 end
 
 -- Whether this message may have the effect: nobody has had it, and no earlier one waits for it.
@@ -125,6 +136,19 @@ local function sequences_as_read(players, first)
   return true
 end
 
+-- Puts a match into its players' games; of a void only looks whether they are games.
+local function play(players, match_id, finished_at)
+  playing = match_id
+  for i, player in ipairs(players) do
+    if finished_at == '' then
+      redis.call('ZCARD', games_ .. player)
+    else
+      redis.call('ZADD', games_ .. player, finished_at, match_id)
+      played = i
+    end
+  end
+end
+
 local function store(players, first, match_id, finished_at)
   for i, player in ipairs(players) do
     local base, key = first + (i - 1) * width, player_ .. player
@@ -140,11 +164,7 @@ local function store(players, first, match_id, finished_at)
     end
     if match_id ~= '' then
       local games = games_ .. player
-      if finished_at == '' then
-        redis.call('ZREM', games, match_id)
-      else
-        redis.call('ZADD', games, finished_at, match_id)
-      end
+      if finished_at == '' then redis.call('ZREM', games, match_id) end
       if ARGV[base + 4] ~= '' then
         redis.call('ZREMRANGEBYSCORE', games, '-inf', ARGV[base + 4])
         redis.call('PEXPIRE', games, keep_ms)
@@ -163,6 +183,7 @@ local function rate(id, replay, receipt, players, outcome)
   if may ~= 1 then return may end
   if sure ~= '1' and not may_settle(receipt, id) then return back(id, players) end
   if not sequences_as_read(players, first) then return back(id, players) end
+  if match_id ~= '' then play(players, match_id, finished_at) end
   local ledger_id
   for _, event in ipairs(events) do ledger_id = redis.call('XADD', outbox, '*', 'message', event) end
   settle(receipt, ledger_id, digest, ttl)
@@ -207,6 +228,11 @@ function verbs.dead(id, replay, receipt, players)
     take(), take(), take(), take(), take(), take()
   local entry = redis.call('XRANGE', inbox, id, id)[1]
   if not entry then return -1 end
+  if reason == 'conflict' then
+    -- The other message may have failed in the meantime.
+    local text = redis.call('GET', receipt)
+    if not text or string.sub(text, 1, 2) == '? ' then return 0 end
+  end
   -- An entry without a message is kept whole, so that nothing of it is lost.
   local raw = cjson.encode(entry[2])
   for i = 1, #entry[2], 2 do
@@ -215,8 +241,9 @@ function verbs.dead(id, replay, receipt, players)
   redis.call('XADD', dead_letters, '*', 'message', raw, 'reason', reason, 'detail', detail,
     'source_id', id, 'attempts', attempts, 'first_seen', first_seen, 'dead_at', now,
     unpack(history ~= '' and {'history', history} or {}))
-  for _, player in ipairs(players) do redis.call('LREM', line_ .. player, 0, id) end
-  if receipt ~= '' then withdraw(receipt, id) end
+  -- What holds something else than a line or a receipt is left as it is.
+  for _, player in ipairs(players) do redis.pcall('LREM', line_ .. player, 0, id) end
+  if receipt ~= '' then pcall(withdraw, receipt, id) end
   return finish(id, 'dead:' .. reason, replay)
 end
 
@@ -224,8 +251,14 @@ local statuses = {}
 while at < #ARGV do
   local verb, id, replay, receipt, players = take(), take(), take(), take(), {}
   for i = 1, tonumber(take()) do players[i] = take() end
+  popped, played = 0, 0
   local ok, status = pcall(verbs[verb], id, replay, receipt, players)
-  statuses[#statuses + 1] = ok and status or tostring(type(status) == 'table' and status.err or status)
+  if not ok then
+    for n = 1, played do redis.call('ZREM', games_ .. players[n], playing) end
+    back(id, players)
+    status = tostring(type(status) == 'table' and status.err or status)
+  end
+  statuses[#statuses + 1] = status
 end
 
 if next(tally) then
@@ -233,17 +266,20 @@ if next(tally) then
     redis.call('XACK', inbox, group, unpack(done))
     redis.call('XDEL', inbox, unpack(done))
   end
-  local listed, unlisted = {}, {}
+  local listed = {}
   for player, score in pairs(scores) do
     if score == '' then
-      unlisted[#unlisted + 1] = player
+      redis.call('ZREM', leaderboard, player)
     else
       listed[#listed + 1] = score
       listed[#listed + 1] = player
+      if #listed == 1000 then
+        redis.call('ZADD', leaderboard, unpack(listed))
+        listed = {}
+      end
     end
   end
   if #listed > 0 then redis.call('ZADD', leaderboard, unpack(listed)) end
-  if #unlisted > 0 then redis.call('ZREM', leaderboard, unpack(unlisted)) end
   for outcome, number in pairs(tally) do redis.call('HINCRBY', counts, outcome, number) end
 end
 return statuses

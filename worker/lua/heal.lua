@@ -1,5 +1,5 @@
--- Takes from a line or a receipt the id of a message that is no longer in the inbox, so that what waits
--- behind it can go on. Such ids are left behind only when somebody deletes messages, or the consumer
+-- Takes from a line or a receipt the ids of messages that are no longer in the inbox, so that what waits
+-- behind them can go on. Such ids are left behind only when somebody deletes messages, or the consumer
 -- group, by hand.
 --
 -- KEYS[1]  inbox (stream)
@@ -14,23 +14,30 @@
 
 local inbox, key, group = KEYS[1], KEYS[2], ARGV[1]
 local kind = redis.call('TYPE', key).ok
-local blocker
-if kind == 'list' then
-  blocker = redis.call('LINDEX', key, 0)
-elseif kind == 'string' then
-  blocker = string.match(redis.call('GET', key), '^%? (%S+)')
-end
-if not blocker then return 0 end
+local healed = 0
 
-if redis.call('XRANGE', inbox, blocker, blocker)[1] then
-  if redis.call('XPENDING', inbox, group, blocker, blocker, 1)[1] then return 0 end
-  redis.call('XCLAIM', inbox, group, ARGV[2], 0, blocker, 'FORCE', 'JUSTID')
-  return 1
+local function first()
+  if kind == 'list' then return redis.call('LINDEX', key, 0) end
+  return kind == 'string' and string.match(redis.call('GET', key) or '', '^%? (%S+)')
 end
-if kind == 'list' then
-  redis.call('LREM', key, 0, blocker)
-else
+
+local function drop(id)
+  if kind == 'list' then return redis.call('LPOP', key) end
   local rest = string.match(redis.call('GET', key), '^%? %S+ (.+)$')
   if rest then redis.call('SET', key, '? ' .. rest) else redis.call('DEL', key) end
 end
-return 1
+
+for _ = 1, 1000 do
+  local blocker = first()
+  if not blocker then break end
+  if redis.call('XRANGE', inbox, blocker, blocker)[1] then
+    if not redis.call('XPENDING', inbox, group, blocker, blocker, 1)[1] then
+      redis.call('XCLAIM', inbox, group, ARGV[2], 0, blocker, 'FORCE', 'JUSTID')
+      healed = 1
+    end
+    break
+  end
+  drop(blocker)
+  healed = 1
+end
+return healed

@@ -4,6 +4,7 @@
 -- KEYS[1]  inbox (stream)
 -- KEYS[2]  the workers' busy shares (hash)
 -- KEYS[3]  who alone claims for a while (string)
+-- KEYS[4]  when each consumer last showed itself (hash)
 -- ARGV[1]  consumer group
 -- ARGV[2]  this worker's consumer name
 -- ARGV[3]  the name under which it is left
@@ -26,5 +27,6 @@ while true do
 end
 redis.call('XGROUP', 'DELCONSUMER', inbox, group, consumer)
 redis.call('HDEL', KEYS[2], consumer)
+redis.call('HDEL', KEYS[4], consumer)
 if redis.call('GET', KEYS[3]) == consumer then redis.call('DEL', KEYS[3]) end
 return left

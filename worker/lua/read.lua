@@ -25,18 +25,18 @@ for i, item in ipairs(wanted.players) do
   local line = item[2] > 0 and redis.pcall('LRANGE', KEYS[3] .. item[1], 0, item[2] - 1) or {}
   local values = redis.pcall('HMGET', KEYS[1] .. item[1], unpack(wanted.fields))
   if line.err then
-    players[i] = {{}, '!' .. line.err}
+    players[i] = {{}, '!' .. tostring(line.err)}
   else
-    players[i] = {line, values.err and '!' .. values.err or values}
+    players[i] = {line, values.err and '!' .. tostring(values.err) or values}
   end
 end
 for i, item in ipairs(wanted.windows) do
   local count = redis.pcall('ZCOUNT', KEYS[2] .. item[1], item[2], item[3])
-  windows[i] = type(count) == 'number' and count or '!' .. count.err
+  windows[i] = type(count) == 'number' and count or '!' .. tostring(count.err)
 end
 for i, key in ipairs(wanted.receipts) do
   local receipt = redis.pcall('GET', key)
-  receipts[i] = type(receipt) == 'table' and '!' .. receipt.err or receipt
+  receipts[i] = type(receipt) == 'table' and '!' .. tostring(receipt.err) or receipt
 end
 
 local events = {}

@@ -42,6 +42,9 @@ _LIMITS: Final[dict[str, tuple[float, float]]] = {
 }
 
 
+_GAMES: Final = "use [{match_id: ..., finished_at: ...}, ...] with names and texts in double quotes"
+
+
 class WrongLine(Exception):
     """A line is no player that can be brought over; the text is one sentence, without the line number."""
 
@@ -117,11 +120,10 @@ class Reader:
         if "recent_games" in data:
             try:
                 data["recent_games"] = orjson.loads(data["recent_games"])
-            except orjson.JSONDecodeError as error:
-                msg = (
-                    f'recent_games: not JSON ({error}); use [{{"match_id": "m-1", "finished_at": ...}}, ...]'
-                )
-                raise WrongLine(msg) from None
+            except orjson.JSONDecodeError:
+                raise WrongLine(
+                    f"recent_games: {quote(data['recent_games'])} is not JSON; {_GAMES}"
+                ) from None
         try:
             found: Any = self._model.model_validate(data)
         except ValidationError as error:
