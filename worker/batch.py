@@ -284,6 +284,8 @@ def _void(
         return None  # rated in this very batch: its event is there next time
     if receipt.startswith(("? ", "- ")) or entry.id not in snapshot.events:
         why = "was not rated by the rules" if receipt.startswith("- ") else "is not known"
+        if receipt == f"- {IMPORTED}":
+            why = "was rated before the ratings were imported"
         raise InvalidGame(f"match_id: {quote(message.match_id)} {why}; there is nothing to take back")
     voided = RatingUpdated.model_validate_json(snapshot.events[entry.id])
     if voided.cause is not Cause.MATCH or voided.match_id != message.match_id:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from contracts import RatingUpdated
+from tests.fleets import cluster
 from tests.moving.conftest import DAY, Cli, dump, events, now_ms, old_players
 from worker.connect import connect
 from worker.engine import Engine, Limits
@@ -366,3 +367,64 @@ def test_fifty_thousand_players(site: Any, call: Cli, players: Players) -> None:
     assert time.monotonic() - begun < 20  # 3 s on a machine that does nothing else
     assert site.redis.zcard(site.keys.leaderboard) == 50_000 == site.redis.xlen(site.keys.outbox)
     assert call("import", file).out.endswith("50000 unchanged; nothing has changed\n")
+
+
+@pytest.mark.parametrize("system", ["backgammon", "glicko2", "fide"])
+def test_an_audit_follows_imports(site: Any, call: Cli, players: Players, system: str) -> None:
+    site.config.write_text(f'[ladders.{site.ladder}]\nsystem = "{system}"\n')
+    lines = old_players(60, now_ms())
+    assert call("import", players(*lines)).code == 0
+    audited = call("audit", "--json")
+    assert audited.code == 0, audited.out
+    assert (audited.json["events"], audited.json["differences"]) == (60, 0)
+    # And when some of them are replaced, in part by games so old that no window can hold them.
+    for line in lines[:30]:
+        line["rating"] += 100
+        line["recent_games"].append({"match_id": "very-old", "finished_at": now_ms() - 22 * DAY})
+        line["games"] += 1
+    assert call("import", players(*lines), "--replace").code == 0
+    audited = call("audit", "--json")
+    assert audited.code == 0, audited.out
+    assert audited.json["events"] == 90
+
+
+def test_it_says_so_when_redis_is_away(call: Cli, settings: pytest.MonkeyPatch, players: Players) -> None:
+    settings.setenv("RATINGS_REDIS_URL", "redis://127.0.0.1:1/0")
+    result = call("import", players(ADA))
+    assert result.code == 3
+    assert result.err == "match-ratings: Redis at 127.0.0.1:1 is not reachable: connection refused\n"
+
+
+def test_a_real_kill_in_the_middle(site: Any, call: Cli, players: Players, spawn: Callable[..., Any]) -> None:
+    file = players(*old_players(20_000, now_ms()))
+    for _ in range(3):
+        process = spawn("import", file)
+        before = site.redis.xlen(site.keys.outbox)
+        deadline = time.monotonic() + 20
+        while site.redis.xlen(site.keys.outbox) < before + 1000:
+            assert time.monotonic() < deadline
+        process.kill()
+        process.communicate()
+    assert 3000 <= site.redis.xlen(site.keys.outbox) < 20_000
+    result = call("import", file, "--json").json
+    assert result["imported"] + result["unchanged"] == 20_000
+    assert site.redis.xlen(site.keys.outbox) == site.redis.zcard(site.keys.leaderboard) == 20_000
+
+
+@pytest.mark.slow
+def test_on_a_cluster(call: Cli, settings: pytest.MonkeyPatch, players: Players, tmp_path: Path) -> None:
+    with cluster() as nodes:
+        url = "redis-cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+        settings.setenv("RATINGS_REDIS_URL", url)
+        settings.setenv("RATINGS_ARQ_URL", "redis://127.0.0.1:1/0")  # not used here
+        file = players(*old_players(500, now_ms()))
+        result = call("import", file)
+        assert result.out == "players of backgammon: 500 imported\n", result.err
+        assert call("import", "--shadow", file).out == "players of backgammon's shadow: 500 imported\n"
+        assert call("compare", players(name="none.jsonl")).code == 0
+        cleared = call("shadow", "clear", "--yes", "--json").json
+        assert cleared["keys"] > 500
+        settings.setenv("RATINGS_ARCHIVE", str(tmp_path / "a.db"))
+        assert call("archive", "adopt", "--yes").code == 0
+        assert call("archive", "status", "--json").json["kept_events"] == 500
+        assert call("audit").code == 0

@@ -194,8 +194,8 @@ async def test_a_worker_that_slept_through_the_clearing_changes_nothing(client: 
     await asyncio.sleep(0.02)
     await Shadow(client, ladder).clear(10)
     # Then its commit is refused, and the match is there for the others
+    await sleeper.settle()
     with pytest.raises(ResponseError, match="OTHERSETTINGS"):
-        await sleeper.settle()
         await sleeper.drain()
     assert await client.xlen(names.inbox(ladder)) == 1
     live = engine_of(client, ladder, "live", shadow=False)

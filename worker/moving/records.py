@@ -137,7 +137,7 @@ class Reader:
         latest = max(recent.values(), default=0)
         last_game = latest if found.last_game is None else found.last_game
         if max(last_game, latest) > self._latest:
-            name = "last_game" if last_game > self._latest else "recent_games"
+            name = "recent_games" if latest > self._latest else "last_game"
             raise WrongLine(f"{name}: {max(last_game, latest)} is ahead of the server's clock")
         if last_game < latest:
             raise WrongLine(f"last_game: {last_game} is before the latest of recent_games, {latest}")
