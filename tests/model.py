@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,8 @@ DAY = 86_400_000
 HORIZON = 14 * DAY
 WINDOW = 7 * DAY
 SKEW = 300_000
+
+Problem = Callable[[dict[str, Any]], str | None]
 
 #: One rating change as a player sees it: the event without its time of rating, in the order of the ledger.
 Event = dict[str, Any]
@@ -39,7 +41,7 @@ class Picture:
     events: dict[str, list[Event]] = field(default_factory=dict)
     #: (source id, reason, raw), sorted.
     dead: list[tuple[str, str, bytes]] = field(default_factory=list)
-    #: "match x" or "prize x" -> whether it changed ratings.
+    #: "match x", "prize x" or "void x" -> whether it changed ratings.
     receipts: dict[str, bool] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     #: What is not done: inbox entries, pending entries, lines.
@@ -60,7 +62,13 @@ class Model:
         self.ladder, self.now = ladder, now
         self.system = system or Backgammon()
         self.picture = Picture(windows={name: dict(games) for name, games in (windows or {}).items()})
+        self._kinds: dict[str, tuple[Callable[[dict[str, Any], int], str], Problem]] = {
+            "match-finished": (self._match, _match_problem),
+            "tournament-finished": (self._tournament, _tournament_problem),
+            "match-voided": (self._void, _void_problem),
+        }
         self._contents: dict[str, object] = {}
+        self._rated: dict[str, Event] = {}
         self._counts: Counter[str] = Counter()
 
     def feed_all(self, raws: Iterable[tuple[str, bytes | None]]) -> Picture:
@@ -70,7 +78,7 @@ class Model:
         return self.picture
 
     def feed(self, raw: bytes | None, source_id: str = "") -> str:
-        """Takes the next message; returns its outcome: rated, prize, aside, duplicate or dead:<reason>."""
+        """Takes the next message; its outcome: rated, prize, voided, aside, duplicate or dead:<reason>."""
         outcome = self._outcome(raw)
         if outcome.startswith("dead:"):
             kept = raw if raw is not None else b'["other","field"]'
@@ -86,9 +94,10 @@ class Model:
             return "dead:malformed"
         if type(data.get("version", 1)) is int and data.get("version", 1) > 1:
             return "dead:unsupported-version"
-        is_match = data.get("type", "match-finished") == "match-finished"
-        problem = _match_problem(data) if is_match else _tournament_problem(data)
-        if problem:
+        if data.get("type", "match-finished") not in self._kinds:
+            return "dead:invalid"
+        act, problem_of = self._kinds[data.get("type", "match-finished")]
+        if problem := problem_of(data):
             return f"dead:{problem}"
         if data["ladder"] != self.ladder:
             return "dead:wrong-ladder"
@@ -98,7 +107,7 @@ class Model:
             return "dead:clock-skew"
         if finished_at < self.now - HORIZON:
             return "dead:too-late"
-        return self._match(data, finished_at) if is_match else self._tournament(data, finished_at)
+        return act(data, finished_at)
 
     def _had_before(self, effect: str, content: object) -> str | None:
         if effect not in self._contents:
@@ -135,6 +144,7 @@ class Model:
             self.picture.games[name] = self.picture.games.get(name, 0) + 1
             self.picture.last_game[name] = max(self.picture.last_game.get(name, 0), at)
             self.picture.windows.setdefault(name, {})[data["match_id"]] = at
+        self._rated[data["match_id"]] = {"rules": outcome.rules, "finished_at": at, "players": parts}
         self._publish(
             parts,
             cause="match",
@@ -164,6 +174,31 @@ class Model:
         tournament_id = data["tournament_id"]
         self._publish(parts, cause="prize", tournament_id=tournament_id, rules=rules, finished_at=at)
         return "prize"
+
+    def _void(self, data: dict[str, Any], at: int) -> str:
+        effect, names = f"void {data['match_id']}", data["players"]
+        if before := self._had_before(effect, sorted(names)):
+            return before
+        rated = self._rated.get(data["match_id"])
+        if rated is None or {part["player"] for part in rated["players"]} != set(names):
+            return "dead:invalid"
+        self._contents[effect], self.picture.receipts[effect] = sorted(names), True
+        changes = {part["player"]: part["change"] for part in rated["players"]}
+        parts = [self._change(name, -changes[name]) for name in names]
+        for name in names:
+            self.picture.games[name] -= 1
+            del self.picture.windows[name][data["match_id"]]
+            if not self.picture.windows[name]:
+                del self.picture.windows[name]
+        self._publish(
+            parts,
+            cause="void",
+            match_id=data["match_id"],
+            why=data["why"],
+            rules=rated["rules"],
+            finished_at=rated["finished_at"],
+        )
+        return "voided"
 
     def _rating(self, name: str) -> int:
         return self.picture.ratings.get(name, self.system.start)
@@ -270,6 +305,24 @@ def _tournament_problem(data: dict[str, Any]) -> str | None:
     return None if right else "invalid"
 
 
+def _void_problem(data: dict[str, Any]) -> str | None:
+    players = data.get("players")
+    right = (
+        _is_whole(data.get("version", 1), 1, 1)
+        and _is_id(data.get("match_id"))
+        and isinstance(data.get("ladder"), str)
+        and isinstance(players, list)
+        and len(players) == 2
+        and all(_is_id(name) for name in players)
+        and isinstance(data.get("why"), str)
+        and 1 <= len(data["why"]) <= 500
+        and _ms(data.get("finished_at")) is not None
+    )
+    if not right or players is None:
+        return "invalid"
+    return "self-play" if players[0] == players[1] else None
+
+
 def stored(client: Any, ladder: str) -> Picture:
     """The picture of a ladder on a server; checks receipts and leaderboard. `client` is a synchronous one."""
     picture = Picture()
@@ -277,9 +330,8 @@ def stored(client: Any, ladder: str) -> Picture:
     ledger: dict[str, str] = {}
     for entry_id, fields in client.xrange(scope + "rating-updated"):
         event = RatingUpdated.model_validate_json(fields[b"message"])
-        ledger[entry_id.decode()] = (
-            f"match {event.match_id}" if event.match_id else f"prize {event.tournament_id}"
-        )
+        effect_id = event.match_id if event.match_id is not None else event.tournament_id
+        ledger[entry_id.decode()] = f"{event.cause.value} {effect_id}"
         shown = event.model_dump(mode="json", exclude={"rated_at": True, "figures": True, "id": True})
         for part in event.players:
             picture.events.setdefault(part.player, []).append(shown)
@@ -296,8 +348,8 @@ def stored(client: Any, ladder: str) -> Picture:
         elif kind == "games":
             window = client.zrange(key, 0, -1, withscores=True)
             picture.windows[name] = {match_id.decode(): int(time) for match_id, time in window}
-        elif kind in ("receipt", "prizes"):
-            effect = f"{'match' if kind == 'receipt' else 'prize'} {name}"
+        elif kind in ("receipt", "prizes", "void"):
+            effect = f"{ {'receipt': 'match', 'prizes': 'prize'}.get(kind, kind) } {name}"
             ledger_id = client.get(key).decode().split(" ")[0]
             if ledger_id == "?":
                 picture.unfinished.append(f"receipt {name}")
@@ -340,6 +392,18 @@ def tournament(
         "ladder": "backgammon",
         "public": True,
         "podium": list(podium),
+        **fields,
+    }
+
+
+def void(match_id: str = "m-1", players: tuple[str, str] = ("ada", "bob"), **fields: Any) -> dict[str, Any]:
+    """A message that takes a match back, as a server might write it."""
+    return {
+        "type": "match-voided",
+        "match_id": match_id,
+        "ladder": "backgammon",
+        "players": list(players),
+        "why": "a test",
         **fields,
     }
 

@@ -26,7 +26,7 @@ from redis.exceptions import ConnectionError, RedisError
 from contracts.names import FIELD
 from embedded import Endpoint
 from tests.conftest import RUN
-from tests.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament
+from tests.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament, void
 from worker.channel import ClientChannel
 from worker.engine import Engine, Limits
 from worker.rating import Backgammon
@@ -110,6 +110,18 @@ def tournaments(draw: st.DrawFn) -> Message:
     return message
 
 
+@st.composite
+def voids(draw: st.DrawFn) -> Message:
+    """A match is taken back, perhaps one that was never rated, or was between others."""
+    first, second = draw(st.permutations(PLAYERS))[:2]
+    number, why = draw(st.sampled_from(range(20))), draw(st.sampled_from(["one reason", "another"]))
+
+    def message(now: int, ladder: str) -> bytes:
+        return raw(void(f"m{number}", (first, second), why=why, finished_at=now) | {"ladder": ladder})
+
+    return message
+
+
 #: No message, no JSON, no text, JSON of another kind, half an id, too large.
 RUBBISH: list[bytes | None] = [
     None,
@@ -149,15 +161,35 @@ class Again:
         return json.dumps(data, indent=self.how & 1).encode()
 
 
+@dataclass
+class TakeBack:
+    """The match sent `back` messages ago is taken back."""
+
+    back: int
+
+    def of(self, text: bytes | None) -> bytes | None:
+        try:
+            data = json.loads(text or b"")
+            first, second = data["players"]
+            if first == second:
+                return text
+            taken = void(data["match_id"], (first, second), finished_at=data["finished_at"])
+            return raw(taken | {"ladder": data["ladder"]})
+        except (ValueError, KeyError, TypeError):
+            return text
+
+
 KINDS = {
     "match": matches(),
     "again": st.builds(Again, st.integers(1, 6), st.integers(0, 15)),
+    "take back": st.builds(TakeBack, st.integers(1, 6)),
     "tournament": tournaments(),
+    "void": voids(),
     "rubbish": st.sampled_from(RUBBISH).map(lambda text: lambda now, ladder: text),
 }
-SENT = st.sampled_from(["match"] * 12 + ["again"] * 4 + ["tournament"] * 2 + ["rubbish"]).flatmap(
-    KINDS.__getitem__
-)
+SENT = st.sampled_from(
+    ["match"] * 12 + ["again"] * 4 + ["tournament", "take back"] * 2 + ["void", "rubbish"]
+).flatmap(KINDS.__getitem__)
 
 
 # What happens to the engines
@@ -365,7 +397,7 @@ def loop(server: Endpoint) -> Iterator[asyncio.Runner]:
 
 
 @settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(
     messages=st.lists(SENT, min_size=1, max_size=8) | st.lists(SENT, min_size=16, max_size=40),
@@ -377,7 +409,7 @@ def loop(server: Endpoint) -> Iterator[asyncio.Runner]:
 def test_any_engines_in_any_order_end_as_the_model_says(
     server: Endpoint,
     loop: asyncio.Runner,
-    messages: list[Message | Again],
+    messages: list[Message | Again | TakeBack],
     steps: list[Step],
     batch: int,
     chunk: int,
@@ -390,7 +422,7 @@ def test_any_engines_in_any_order_end_as_the_model_says(
         now = seconds * 1000 + micros // 1000
         raws: list[bytes | None] = []
         for message in messages:
-            if isinstance(message, Again):
+            if isinstance(message, Again | TakeBack):
                 raws.append(message.of(raws[-min(message.back, len(raws))]) if raws else b"")
             else:
                 raws.append(message(now, ladder))

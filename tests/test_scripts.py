@@ -907,7 +907,8 @@ async def test_leaving_hands_everything_to_the_others_at_once(crew: Crew) -> Non
     # Given a worker that holds more than one step of the script
     ids = await crew.send(*[match(f"m-{n}", (f"a{n}", f"b{n}")) for n in range(250)])
     stopping = crew.engine("stopping", batch=250)
-    await stopping.claim_new()
+    while await stopping.claim_new():
+        pass
     await crew.redis.xdel(crew.keys.inbox, ids[7])
     # When it leaves
     await stopping.leave()

@@ -13,7 +13,6 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
@@ -21,7 +20,7 @@ import orjson
 
 from worker.validation import quote
 
-__all__ = ["Archive", "ArchiveError", "Event", "Shelf"]
+__all__ = ["Archive", "ArchiveError", "Event"]
 
 #: An event: its place in the ledger, and its JSON.
 Event = tuple[str, bytes]
@@ -228,30 +227,6 @@ class Archive:
         except sqlite3.Error as error:
             msg = f"the archive {_quoted(self.path)} cannot be used: {str(error)[:200]}"
             raise ArchiveError(msg) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Shelf:
-    """One ladder's events in an archive."""
-
-    archive: Archive
-    ladder: str
-
-    def iterate(self, after: str = "0-0") -> Iterator[Event]:
-        """Those after a place of the ledger, oldest first."""
-        return self.archive.iterate(self.ladder, after)
-
-    def find(self, effect_id: str) -> list[Event]:
-        """Those of a match or a tournament, oldest first."""
-        return self.archive.find(self.ladder, effect_id)
-
-    def at(self, ledger_id: str) -> bytes | None:
-        """The one at a place of the ledger."""
-        return self.archive.at(self.ladder, ledger_id)
-
-    def of_player(self, player: str, before: str | None = None) -> Iterator[Event]:
-        """Those that a player is in, newest first; with `before` those before that place only."""
-        return self.archive.of_player(self.ladder, player, before)
 
 
 def _place(ledger_id: str) -> tuple[int, int]:

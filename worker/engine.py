@@ -31,6 +31,8 @@ log = structlog.get_logger("worker.engine")
 _PROBE = 8
 #: How many messages a batch has at least for the share that waits to say anything.
 _CROWD = 16
+#: With how many messages a worker begins: were there many workers and few players, it would wait.
+_SMALL_PORTION = 32
 #: How the errors begin of a server that takes no writes at the moment.
 _NO_WRITES = ("OOM", "NOREPLICAS", "MISCONF", "READONLY", "MASTERDOWN", "CLUSTERDOWN")
 #: How many chunks may be on their way to Redis at once.
@@ -76,6 +78,8 @@ class Engine:
     _probed: int = 0
     #: Whether much of the last batch had to wait for other workers' messages.
     _crowded: bool = False
+    #: How many messages are claimed, and looked at, at once: less where most of them have to wait.
+    _portion: int = _SMALL_PORTION
     #: The server's time at the last claim, in ms.
     _now: int = 0
     #: Commits on their way, oldest first, and the ids of their messages.
@@ -87,7 +91,7 @@ class Engine:
         if len(self.waiting) >= self.limits.waiting:
             return 0
         crowded = "crowded" if self._crowded else ""
-        claim = await self.store.claim(self.consumer, "new", self.limits.batch, crowded)
+        claim = await self.store.claim(self.consumer, "new", min(self._portion, self.limits.batch), crowded)
         self.newest, self.turned_away = claim.newest, claim.turned_away
         return self._take(claim)
 
@@ -177,7 +181,8 @@ class Engine:
         for suspect in suspects:
             done += await self._rate([suspect])
             done += await self.drain()
-        done += await self._rate([entry for entry in ready if entry.attempts <= 2])
+        ready = [entry for entry in ready if entry.attempts <= 2]
+        done += await self._rate(ready[: 2 * self._portion])
         while self._sent and (self._sent[0].done() or not ready):
             done += await self._sent.popleft()
         return done
@@ -212,7 +217,10 @@ class Engine:
         )
         done = await self._send(commits, snapshot.now)
         left = sum(entry.id in self.waiting and entry.id not in self._in_flight for entry in entries)
-        self._crowded = len(entries) >= _CROWD and left * 4 > len(entries)
+        if len(entries) >= _CROWD:
+            self._crowded = left * 4 > len(entries)
+            doubled, halved = min(self._portion * 2, self.limits.batch), max(self._portion // 2, _CROWD)
+            self._portion = halved if self._crowded else max(doubled, self._portion)
         if left == len(entries):  # nothing could go: perhaps others have settled some of it
             for entry_id in await self.store.gone([entry.id for entry in entries]):
                 self.waiting.pop(entry_id, None)

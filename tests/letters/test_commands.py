@@ -19,7 +19,7 @@ import pytest
 from contracts.names import FIELD
 from embedded import Endpoint
 from tests.letters.conftest import DAY, HORIZON
-from tests.processes import Ended, Worker, command, config_file
+from tests.processes import Ended, Worker, command, config_file, until
 from worker.connect import connect
 from worker.engine import Engine
 from worker.keys import Keys
@@ -49,6 +49,7 @@ class Desk:
             raw = message if isinstance(message, bytes) else json.dumps(message).encode()
             self.redis.xadd(self.keys.inbox, {FIELD: raw})
         asyncio.run(self._work())
+        until(lambda: not self.redis.xlen(self.keys.inbox))  # a worker may have taken them
         return [entry_id.decode() for entry_id, _ in self.redis.xrange(self.keys.dead_letters)]
 
     async def _work(self) -> None:

@@ -141,3 +141,12 @@ def now_ms() -> int:
 
 def environment(**other: str) -> dict[str, str]:
     return {**os.environ, **other}
+
+
+def payload(number: int, *names: str, cause: str = "match", **other: Any) -> bytes:
+    parts = [
+        {"player": name, "before": 1500, "change": 1, "after": 1501, "sequence": number} for name in names
+    ]
+    head = {"version": 1, "cause": cause, "match_id": f"m-{number}", "ladder": "x", "system": "backgammon"}
+    times = {"rules": "1.3.1", "finished_at": 1_700_000_000_000, "rated_at": 1_700_000_000_000}
+    return json.dumps({**head, **times, "players": parts, **other}).encode()

@@ -21,7 +21,7 @@ from worker.engine import Engine, Limits
 from worker.intake import Intake
 from worker.keys import Keys
 from worker.moving.importer import Importer
-from worker.moving.records import Reader
+from worker.moving.records import MOST_GAMES, Reader
 from worker.rating import Backgammon
 from worker.store import Store
 
@@ -310,6 +310,14 @@ def test_games_that_no_window_can_ask_for_are_left_out(site: Any, call: Cli, pla
     assert call("import", file).code == 0
     assert site.redis.zrange(site.keys.games("ada"), 0, -1) == [b"old-20", b"old-1"]
     assert call("import", file).out.endswith("nothing has changed\n")
+
+
+def test_a_player_with_as_many_games_as_there_may_be(site: Any, call: Cli, players: Players) -> None:
+    recent = [{"match_id": f"old-{n}", "finished_at": now_ms() - n} for n in range(MOST_GAMES)]
+    assert call("import", players({**ADA, "games": MOST_GAMES, "recent_games": recent})).code == 0
+    assert site.redis.zcard(site.keys.games("ada")) == MOST_GAMES
+    more = [*recent, {"match_id": "more", "finished_at": now_ms()}]
+    assert call("import", players({**ADA, "games": 9999, "recent_games": more})).code == 2
 
 
 async def test_an_import_while_workers_rate_loses_nothing(server: Any, ladder: str) -> None:

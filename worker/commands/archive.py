@@ -25,7 +25,8 @@ from worker.commands.server import run
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from worker.archive import Archive, Shelf
+    from worker.archive import Archive
+    from worker.queries.shelf import Shelf
 
 __all__ = ["app", "archived", "open_archive"]
 
@@ -56,7 +57,7 @@ def open_archive(site: Site, *, writable: bool = False) -> Iterator[Archive | No
 @contextmanager
 def archived(site: Site, ladder: str, *, wanted: bool = True) -> Iterator[Shelf | None]:
     """A ladder's archived events; None where there are none, as a shadow has none."""
-    from worker.archive import Shelf
+    from worker.queries.shelf import Shelf
 
     if not wanted or site.settings.shadow:
         yield None
@@ -93,7 +94,10 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
         return
     heading(f"Archive of ladder {chosen.name}")
     pairs = [("place", found["place"] or "none yet")]
-    pairs += [("has events up to", found["upto"]), ("last written", moment(found["written_at"]))]
+    pairs += [
+        ("has events up to", found["upto"] if found["upto"] != "0-0" else "-"),
+        ("last written", moment(found["written_at"])),
+    ]
     if "file" in found:
         mine = "the ladder's archive" if found["ours"] else "NOT the ladder's archive"
         pairs.append(("file here", f"{found['file']}, {mine}"))

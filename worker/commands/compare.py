@@ -101,7 +101,8 @@ def compare(
     else:
         _print(result, f"{chosen.name}" if authoritative else f"the shadow of {chosen.name}")
     if not result.same:
-        raise Fault("the raters differ", _DIFFERENT)
+        parts = f"{result.different} different, {result.only_old} only old, {result.only_new} only new"
+        raise Fault(f"the raters differ: {parts}", _DIFFERENT)
 
 
 async def _read(source: Opened, comparison: Comparison, between: range) -> None:

@@ -76,7 +76,7 @@ class Diagnosis:
 
     problem: Problem | None
     troubles: list[Trouble] = field(default_factory=list)
-    #: Name and value (JSON, ASCII) of each field; empty when it is no JSON object.
+    #: Name and value (JSON, safe to print) of each field; empty when it is no JSON object.
     fields: list[tuple[str, str]] = field(default_factory=list)
 
 

@@ -171,6 +171,7 @@ elseif ARGV[3] == 'own' then
 elseif ARGV[3] == 'stale' then
   -- Redis 7.0 counts a consumer as silent since it last got something; one that has no room, or finds
   -- nothing, is there all the same.
+  redis.call('XGROUP', 'CREATECONSUMER', inbox, group, consumer)
   redis.call('HSET', KEYS[9], consumer, now)
   for _, info in ipairs(redis.call('XINFO', 'CONSUMERS', inbox, group)) do
     local about = {}

@@ -21,7 +21,7 @@ from worker.queries.letters import Letter, letters
 from worker.queries.streams import Entry, Unreadable, age, as_json, entries
 
 if TYPE_CHECKING:
-    from worker.archive import Shelf
+    from worker.queries.shelf import Shelf
 
 __all__ = ["Outcome", "Trace", "changes", "event_at", "mentions", "trace"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Final, Literal
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from contracts.names import GROUP, SHADOW_GROUP, inbox, scope
+from contracts.names import inbox, scope
 from worker.keys import Keys
 from worker.queries.letters import letters
 from worker.queries.streams import age, server_time, whole
@@ -93,7 +94,7 @@ async def ladder_status(
         pipe.hgetall(keys.counts)
         pipe.hgetall(keys.workers)
         backlog, oldest, players, events, dead, counts, shares = await pipe.execute()
-    consumers = await _consumers(redis, keys.inbox, idle, shares, keys.group) or ()
+    consumers = await _consumers(redis, keys, idle, shares) or ()
     by_reason: Counter[str] = Counter()
     if dead:
         async for letter in letters(redis, keys, page=1000):
@@ -127,13 +128,12 @@ async def unread_streams(redis: Redis, configured: Collection[str], idle: int) -
             found.add(name)
     unread = []
     for ladder in sorted(found):
-        stream = inbox(ladder)
-        messages = await redis.xlen(stream)
+        messages = await redis.xlen(Keys(ladder).inbox)
         known = ladder in configured
         if not messages and not known:
             continue
-        consumers = await _consumers(redis, stream, idle)
-        shadows = await _consumers(redis, stream, idle, group=SHADOW_GROUP)
+        consumers = await _consumers(redis, Keys(ladder), idle)
+        shadows = await _consumers(redis, Keys(ladder, shadow=True), idle)
         if shadows is not None:  # it takes the matches as workers do
             consumers = [*(consumers or ()), *shadows]
         if consumers is None:
@@ -145,26 +145,30 @@ async def unread_streams(redis: Redis, configured: Collection[str], idle: int) -
 
 async def has_worker(redis: Redis, keys: Keys, idle: int) -> bool:
     """Whether a worker of the ladder is running; one that is silent for `idle` ms is not."""
-    found = await _consumers(redis, keys.inbox, idle, group=keys.group)
+    found = await _consumers(redis, keys, idle)
     return any(consumer.live for consumer in found or ())
 
 
 async def _consumers(
-    redis: Redis, stream: str, idle: int, shares: Mapping[bytes, bytes] | None = None, group: str = GROUP
+    redis: Redis, keys: Keys, idle: int, shares: Mapping[bytes, bytes] | None = None
 ) -> list[Consumer] | None:
     """The group's consumers, with their busy shares as they left them; None when there is no group."""
     try:
-        infos: list[dict[str, Any]] = await redis.xinfo_consumers(stream, group)
+        infos: list[dict[str, Any]] = await redis.xinfo_consumers(keys.inbox, keys.group)
     except ResponseError as error:
         if "NOGROUP" in str(error) or "no such key" in str(error):
             return None
         raise
+    # Redis 7.0 counts a consumer as silent since it last got a message; workers say otherwise.
+    seen: dict[bytes, bytes] = await redis.execute_command("HGETALL", keys.seen)
+    now = time.time() * 1000
     consumers = []
     for info in infos:
         name = info["name"].decode("utf-8", "backslashreplace")
-        live = info["idle"] < idle and name != LEFT_BEHIND
+        silent = min(info["idle"], max(int(now - float(seen.get(info["name"], 0))), 0))
+        live = silent < idle and name != LEFT_BEHIND
         share = _share((shares or {}).get(info["name"], b"")) if live else None
-        consumers.append(Consumer(name, info["pending"], info["idle"], live, share))
+        consumers.append(Consumer(name, info["pending"], silent, live, share))
     return sorted(consumers, key=lambda consumer: consumer.name)
 
 

@@ -12,7 +12,7 @@ from worker.keys import Keys
 from worker.queries.ledger import Outcome, Trace, event_at, mentions
 
 if TYPE_CHECKING:
-    from worker.archive import Shelf
+    from worker.queries.shelf import Shelf
 
 __all__ = ["period_games", "trace_event"]
 
