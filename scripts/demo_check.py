@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from contracts import FIELD, Cause, MatchFinished, RatingUpdated
 from contracts.names import GROUP
 from demo_matches import Delivery
-from worker.batch import WINDOW_MS
+from worker.entries import WINDOW_MS
 from worker.keys import Keys
 from worker.queries import letters
 from worker.rating import Number, RatingSystem

@@ -10,7 +10,8 @@ import pytest
 
 from contracts import MatchFinished, RatingUpdated, Reason, TournamentFinished
 from tests.model import DAY, HORIZON, match, tournament
-from worker.batch import Commit, Entry, Player, Snapshot, decide
+from worker.batch import decide
+from worker.entries import Commit, Entry, Player, Snapshot
 from worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from worker.validation import digest
 

@@ -23,8 +23,9 @@ from contracts import DeadLetter, MatchFinished, RatingUpdated
 from contracts.names import FIELD, GROUP
 from embedded import Endpoint, Server
 from tests.model import DAY, HORIZON, match, raw, tournament
-from worker.batch import Commit, decide
+from worker.batch import decide
 from worker.engine import Engine, Limits
+from worker.entries import Commit
 from worker.intake import Intake
 from worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from worker.store import LEFT_BEHIND, Store

@@ -17,10 +17,11 @@ import structlog
 from redis.asyncio import Redis
 
 from worker.adoption import UnknownSettings, adopted
-from worker.batch import Commit, close_period
 from worker.connect import AWAY
+from worker.entries import Commit
 from worker.keys import Keys
 from worker.rating import Number, RatingSystem
+from worker.rulings import close_period
 from worker.scripts import Script
 from worker.store import Store
 from worker.validation import quote

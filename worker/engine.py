@@ -18,7 +18,8 @@ import structlog
 from redis.exceptions import ResponseError
 
 from contracts import Reason, TournamentFinished
-from worker.batch import Commit, Entry, decide
+from worker.batch import decide
+from worker.entries import Commit, Entry
 from worker.rating import RatingSystem
 from worker.store import Claim, Claimed, Store
 from worker.validation import Problem, digest, quote, read_message

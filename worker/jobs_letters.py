@@ -48,7 +48,7 @@ from worker.queries import Letter
 from worker.validation import quote
 
 if TYPE_CHECKING:
-    from worker.jobs import Desk
+    from worker.desk import Desk
 
 __all__ = ["KEEP_SECONDS", "LETTER_JOBS"]
 

@@ -27,7 +27,7 @@ from worker.queries import Unreadable
 from worker.validation import quote
 
 if TYPE_CHECKING:
-    from worker.jobs import Desk
+    from worker.desk import Desk
     from worker.settings import Ladder
 
 __all__ = ["VOID_JOBS"]

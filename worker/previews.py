@@ -22,7 +22,7 @@ from worker.rating.calculators import preview
 from worker.validation import quote
 
 if TYPE_CHECKING:
-    from worker.jobs import Desk
+    from worker.desk import Desk
 
 __all__ = ["Request", "forecast", "players", "preview_job", "system_of"]
 

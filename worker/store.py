@@ -13,8 +13,8 @@ from redis.asyncio import Redis
 from contracts import MatchVoided
 from contracts.names import GROUP, MAX_MESSAGE_BYTES, SHADOW_GROUP
 from worker.adoption import agree, settings_digest
-from worker.batch import DAY_MS, WINDOW_MS, Commit, Entry, Player, Replay, Snapshot
 from worker.channel import ClientChannel, Line
+from worker.entries import DAY_MS, WINDOW_MS, Commit, Entry, Player, Replay, Snapshot
 from worker.keys import Keys
 from worker.rating import RatingSystem, State
 from worker.scripts import Script

@@ -14,7 +14,8 @@ import contracts
 from contracts.names import PREVIEW, QUEUE
 from embedded import Server
 from tests.processes import Worker, config_file
-from worker.jobs import Desk, decode_job, encode_job
+from worker.desk import Desk
+from worker.jobs import decode_job, encode_job
 from worker.previews import preview_job
 from worker.rating import Backgammon, Glicko2
 from worker.settings import Ladder, Settings

@@ -16,7 +16,8 @@ from embedded import Endpoint, Server
 from tests.corrections.conftest import HORIZON, Bench, working
 from tests.model import DAY, match
 from tests.processes import Worker, config_file
-from worker.jobs import Desk, decode_job
+from worker.desk import Desk
+from worker.jobs import decode_job
 from worker.jobs_voids import VOID_JOBS
 from worker.rating import Backgammon, GlickoPeriods, RatingSystem
 from worker.settings import Ladder, Settings

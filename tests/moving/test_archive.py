@@ -20,7 +20,8 @@ from tests.moving.conftest import DAY, Cli, Site, now_ms, payload
 from worker.archive import Archive
 from worker.archivist import Archivist, Refused
 from worker.connect import connect
-from worker.jobs import Desk, housekeeping
+from worker.desk import Desk
+from worker.jobs import housekeeping
 from worker.keys import Keys
 from worker.rating import Backgammon
 from worker.settings import ConfigError, Ladder, Settings, load_settings

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from contracts import Cause, RatingUpdated
 from tests.rounds import Rounds, month_start, now_ms
-from worker.batch import Change, Commit, Entry
+from worker.entries import Change, Commit, Entry
 from worker.rating import (
     SYSTEMS,
     Backgammon,

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 from redis.asyncio import Redis
 
 from worker.audit.compare import Derived, Stored
-from worker.batch import DAY_MS, WINDOW_MS
 from worker.channel import ClientChannel
+from worker.entries import DAY_MS, WINDOW_MS
 from worker.keys import Keys
 from worker.rating import RatingSystem
 from worker.scripts import Script

@@ -13,7 +13,7 @@ from worker.audit.figures import Computed, computed
 from worker.audit.report import Difference, Kind
 from worker.audit.rules import Rulebook
 from worker.audit.standings import Track
-from worker.batch import DAY_MS, WINDOW_MS
+from worker.entries import DAY_MS, WINDOW_MS
 from worker.rating import RatingSystem, State
 from worker.validation import CLOCK_SKEW_MS, quote
 

@@ -18,7 +18,7 @@ from worker.audit.replay import Replay
 from worker.audit.report import Difference, Kind, Progress, Report
 from worker.audit.rules import Rulebook
 from worker.audit.strangers import check_counts, check_receipts, check_strangers
-from worker.batch import WINDOW_MS
+from worker.entries import WINDOW_MS
 from worker.keys import Keys
 from worker.queries.streams import Unreadable, server_time
 from worker.rating import RatingSystem

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import Final
 
 from contracts import PlayerUpdate
-from worker.batch import WINDOW_MS
+from worker.entries import WINDOW_MS
 from worker.rating import Number, State
 
 __all__ = ["Track"]

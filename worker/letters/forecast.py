@@ -10,7 +10,8 @@ import orjson
 from redis.asyncio import Redis
 
 from contracts import MatchVoided, Reason, TournamentFinished
-from worker.batch import Commit, Entry, Replay, Snapshot, decide
+from worker.batch import decide
+from worker.entries import Commit, Entry, Replay, Snapshot
 from worker.letters.outcome import Outcome
 from worker.letters.store import Setup
 from worker.previews import system_of

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 from contracts import Cause, MatchFinished, MatchVoided, TournamentFinished
 from contracts.names import FIELD
 from worker.archive import Archive
-from worker.batch import DAY_MS, WINDOW_MS
+from worker.entries import DAY_MS, WINDOW_MS
 from worker.keys import Keys
 from worker.letters.store import Setup
 from worker.queries.streams import entries

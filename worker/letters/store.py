@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from worker.batch import DAY_MS, WINDOW_MS
 from worker.channel import ClientChannel
+from worker.entries import DAY_MS, WINDOW_MS
 from worker.keys import Keys
 from worker.letters.cancelling import give_way
 from worker.letters.selection import MAX_ID, Filter, after, is_stream_id

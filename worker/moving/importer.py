@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 
 from contracts import Cause
 from contracts.messages import VERSION
-from worker.batch import DAY_MS, IMPORTED, WINDOW_MS
+from worker.entries import DAY_MS, IMPORTED, WINDOW_MS
 from worker.moving.records import Record
 from worker.rating import Number
 from worker.scripts import Script

@@ -8,8 +8,8 @@ from typing import Final, Literal
 from redis.asyncio import Redis
 
 from contracts import names
-from worker.batch import DAY_MS
 from worker.channel import ClientChannel
+from worker.entries import DAY_MS
 from worker.keys import Keys
 from worker.scripts import Script
 from worker.store import LEFT_BEHIND

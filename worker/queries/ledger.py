@@ -15,7 +15,7 @@ from redis.exceptions import ResponseError
 
 from contracts import Cause, RatingUpdated
 from contracts.names import FIELD
-from worker.batch import IMPORTED
+from worker.entries import IMPORTED
 from worker.keys import Keys
 from worker.queries.letters import Letter, letters
 from worker.queries.streams import Entry, Unreadable, age, as_json, entries

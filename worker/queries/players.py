@@ -8,7 +8,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
-from worker.batch import WINDOW_MS
+from worker.entries import WINDOW_MS
 from worker.keys import Keys
 from worker.queries.streams import Unreadable, whole
 from worker.rating import Game, InvalidGame, Number, RatingSystem, State

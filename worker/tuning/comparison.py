@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from worker.batch import WINDOW_MS
+from worker.entries import WINDOW_MS
 from worker.rating import Number, RatingSystem, State
 from worker.tuning.calibration import Calibration, Sample, Z, log_loss
 from worker.tuning.records import Match, Record, Void

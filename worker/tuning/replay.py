@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from contracts import PlayerUpdate, RatingUpdated
-from worker.batch import WINDOW_MS
+from worker.entries import WINDOW_MS
 from worker.rating import Game, InvalidGame, Number, Outcome, RatingSystem, State
 from worker.rating.calculators import event_of
 from worker.tuning.records import Match, PeriodEnd, Prize, Record, Start, Void

@@ -11,7 +11,7 @@ from contracts import Cause, RatingUpdated
 from worker import queries
 from worker.audit.books import Books
 from worker.audit.compare import stored_state
-from worker.batch import IMPORTED
+from worker.entries import IMPORTED
 from worker.keys import Keys
 from worker.rating import InvalidGame, RatingSystem, State
 from worker.validation import CLOCK_SKEW_MS
