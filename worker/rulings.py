@@ -30,6 +30,7 @@ def pay_prizes(
     system: RatingSystem,
     ttl: int,
 ) -> Commit:
+    """The prizes of a public tournament for its podium; a private one is set aside."""
     if not message.public:
         return Commit("aside", entry, ttl=ttl)
     changes, parts, events = [], [], []
@@ -55,6 +56,10 @@ def take_back(
     ladder: str,
     system: RatingSystem,
 ) -> Commit | None:
+    """A rated match's changes taken back from both players; None when its event is not there yet.
+
+    Raises InvalidGame when there is nothing to take back, or the match was between others.
+    """
     key = snapshot.match_receipts[entry.id]
     receipt = snapshot.receipts.get(key, "")
     if receipt.startswith("* "):
@@ -105,6 +110,11 @@ def rate_match(
     system: RatingSystem,
     ttl: int,
 ) -> Commit:
+    """Both changes of a ranked match, after the rating periods that ended before it; others are set aside.
+
+    Raises InvalidGame when the match makes no sense in the system, RuntimeError when what is stored of a
+    player cannot be read.
+    """
     if message.mode is not Mode.RANKED:
         return Commit("aside", entry, ttl=ttl)
     first, second = players
