@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import hiredis
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import ConnectionError, RedisClusterException, RedisError, TimeoutError
+from redis.exceptions import ConnectionError, RedisClusterException, RedisError, TimeoutError, WatchError
 
 from contracts.names import QUEUE
 from worker.addresses import Address
@@ -41,7 +43,26 @@ class UnfitServer(Exception):
 
 
 class _HiredisPacking:
-    """Packs commands with hiredis: the scripts take many arguments."""
+    """Packs commands with hiredis, since the scripts take many arguments, and can be cancelled."""
+
+    socket_timeout: float | None
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        """Sends a command within the socket's timeout.
+
+        redis-py does it under asyncio.wait_for, which on Python 3.11 may swallow a cancellation: then
+        a worker would not end when it is told to.
+        """
+        limit, self.socket_timeout = self.socket_timeout, None
+        try:
+            async with asyncio.timeout(limit):
+                # The class that this is mixed into has it.
+                await super().send_packed_command(command, check_health)  # type: ignore[misc]
+        except builtins.TimeoutError as error:
+            msg = "Timeout writing to socket"
+            raise TimeoutError(msg) from error
+        finally:
+            self.socket_timeout = limit
 
     def pack_command(self, *args: Any) -> list[bytes]:
         name = args[0]
@@ -156,12 +177,41 @@ class _Patience(Retry):
                 await asyncio.sleep(self._backoff.compute(min(failures, 10)))
 
 
+class _PatientPipeline(Pipeline):
+    """Watches its keys anew on another connection when the first is lost before anything was sent.
+
+    redis-py raises WatchError there, which ends arq's worker. What arq reads is read again.
+    """
+
+    patience: _Patience
+    _watched: tuple[Any, ...] = ()
+
+    async def watch(self, *names: Any) -> None:  # type: ignore[override]  # it is async there too
+        self._watched = names
+        await super().watch(*names)
+
+    async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+        while True:
+            try:
+                return await super().immediate_execute_command(*args, **options)  # type: ignore[no-untyped-call]  # untyped there
+            except WatchError as error:
+                if self.patience.stopping or args[0] == "WATCH":
+                    raise ConnectionError(str(error)) from None
+                await self.watch(*self._watched)
+
+
 class PatientPool(ArqRedis):
     """arq's pool over a connection that waits for a lost Redis, and that closes without one."""
 
     def __init__(self, pool: ConnectionPool, patience: _Patience, **options: Any) -> None:
         super().__init__(pool, **options)
         self._patience = patience
+
+    def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
+        """A pipeline that outlives a lost connection as far as that is safe."""
+        pipe = _PatientPipeline(self.connection_pool, self.response_callbacks, transaction, shard_hint)
+        pipe.patience = self._patience
+        return pipe
 
     async def delete(self, *names: Any) -> Any:
         """Deletes keys; arq's last act, which must not fail only because Redis is away."""

@@ -117,9 +117,9 @@ def decode_job(raw: bytes) -> dict[str, Any]:
         return _unreadable(raw, Reason.MALFORMED, "job: it is not one of arq's jobs")
     if not (isinstance(job["f"], str) and isinstance(job["a"], list) and isinstance(job["k"], dict)):
         return _unreadable(raw, Reason.MALFORMED, "job: it is not one of arq's jobs")
-    if not isinstance(job["et"], int):
+    if type(job["et"]) is not int or not 0 <= job["et"] < 100_000_000_000_000:
         return _unreadable(raw, Reason.MALFORMED, "job: its time is not a number")
-    job.setdefault("t", None)
+    job["t"] = None  # how often it was tried is known to Redis; a number from elsewhere could end it
     if job["f"] == JOB:
         if len(job["a"]) == 1 and not job["k"]:
             return job

@@ -206,6 +206,11 @@ def test_a_key_that_holds_something_else_stops_it(site: Any, call: Cli, players:
     result = call("import", players({**ADA, "recent_games": recent}))
     assert result.code == 3 and "player ada: " in result.err and "run it again" in result.err
     assert not site.redis.exists(site.keys.player("ada"), site.keys.receipt("old-1"), site.keys.outbox)
+    # A receipt that is none is left as it is.
+    site.redis.delete(site.keys.games("ada"))
+    site.redis.rpush(site.keys.receipt("old-1"), "x")
+    assert call("import", players({**ADA, "recent_games": recent})).code == 0
+    assert site.redis.xlen(site.keys.outbox) == 1
 
 
 def test_the_systems_own_fields(site: Any, call: Cli, players: Players) -> None:

@@ -234,10 +234,11 @@ function verbs.dead(id, replay, receipt, players)
     if not text or string.sub(text, 1, 2) == '? ' then return 0 end
   end
   -- An entry without a message is kept whole, so that nothing of it is lost.
-  local raw = cjson.encode(entry[2])
+  local raw
   for i = 1, #entry[2], 2 do
     if entry[2][i] == 'message' then raw = entry[2][i + 1] break end
   end
+  raw = raw or cjson.encode(entry[2])
   redis.call('XADD', dead_letters, '*', 'message', raw, 'reason', reason, 'detail', detail,
     'source_id', id, 'attempts', attempts, 'first_seen', first_seen, 'dead_at', now,
     unpack(history ~= '' and {'history', history} or {}))

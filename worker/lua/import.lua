@@ -49,17 +49,15 @@ for i = 1, tonumber(take()) do own_fields[i] = take() end
 
 local written, listed, unlisted = 0, {}, {}
 
-local function write(player, sequence, digest)
-  local event, score, closes_at = take(), take(), take()
-  local first = at
-  at = at + 3 + #own_fields
-  local count, games_at = tonumber(take()), at
-  at = at + 2 * count
+-- Writes the player whose arguments begin behind `base`.
+local function write(base, player, sequence, digest, count)
+  local event, score, closes_at, first = ARGV[base + 4], ARGV[base + 5], ARGV[base + 6], base + 6
+  local games_at = first + 4 + #own_fields
   local key, games = player_ .. player, games_ .. player
 
-  local stored = call('HMGET', key, 'sequence', 'rating', 'imported')
-  if (stored[1] or '0') ~= sequence then
-    return {stored[1] or '0', stored[2] or '', stored[3] or false}
+  if (call('HGET', key, 'sequence') or '0') ~= sequence then
+    local stored = call('HMGET', key, 'sequence', 'rating', 'imported')
+    return {stored[1] or '0', stored[2] or '', stored[3]}
   end
   if count > 0 then call('ZCARD', games) end
   if dry then return 1 end
@@ -79,7 +77,8 @@ local function write(player, sequence, digest)
       local match = receipt_ .. ARGV[i]
       if not call('SET', match, receipt, 'NX', 'PX', keep_receipts) then
         -- A message that waits to be rated as this match finds out when it comes to it.
-        if string.sub(call('GET', match), 1, 2) == '? ' then
+        local text = redis.pcall('GET', match)
+        if type(text) == 'string' and string.sub(text, 1, 2) == '? ' then
           call('SET', match, receipt, 'PX', keep_receipts)
         end
       end
@@ -103,15 +102,10 @@ end
 
 local statuses = {}
 while at < #ARGV do
-  local player, sequence, digest = take(), take(), take()
-  local after = at
-  local ok, status = pcall(write, player, sequence, digest)
-  if not ok then
-    -- It stopped before the first write; the next player stands behind this one's games.
-    at = after + 6 + #own_fields
-    at = at + 1 + 2 * tonumber(ARGV[at + 1])
-    status = tostring(type(status) == 'table' and status.err or status)
-  end
+  local count = tonumber(ARGV[at + 10 + #own_fields])
+  local ok, status = pcall(write, at, ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], count)
+  if not ok then status = tostring(type(status) == 'table' and status.err or status) end
+  at = at + 10 + #own_fields + 2 * count
   statuses[#statuses + 1] = status
 end
 
