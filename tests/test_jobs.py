@@ -8,6 +8,7 @@ import contextlib
 import gc
 import json
 import pickle
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
@@ -98,6 +99,9 @@ async def rating(site: Site) -> AsyncIterator[Worker]:
     finally:
         task.cancel()
         await asyncio.wait({task})
+        if worker.tasks:  # a job that is cancelled makes arq's close fail; how that ends is tested below
+            await asyncio.wait(set(worker.tasks.values()))
+            worker.tasks.clear()
         await worker.close()
 
 
@@ -382,6 +386,41 @@ async def test_a_connection_lost_between_watch_and_multi_does_not_end_the_worker
         with pytest.raises(WatchError):
             await pipe.execute()
     await pool.aclose(close_connection_pool=True)
+
+
+async def test_arqs_main_task_can_always_be_cancelled(site: Site) -> None:
+    # Given a task that asks Redis again and again, as arq's does
+    pool = arq_pool(site.server.url, encode_job, decode_job)
+
+    async def ask() -> None:
+        while True:
+            await pool.zcard(QUEUE)
+
+    for number in range(200):
+        asking = asyncio.create_task(ask())
+        await asyncio.sleep(number % 20 * 0.0001)
+        # When it is cancelled at any moment, then it ends: a worker would not stop otherwise
+        asking.cancel()
+        done, _ = await asyncio.wait({asking}, timeout=5)
+        assert done, f"it goes on after being cancelled the {number + 1}th time"
+    await pool.aclose(close_connection_pool=True)
+
+
+async def test_a_worker_that_is_stopped_while_it_takes_up_jobs_finishes_its_own_work(site: Site) -> None:
+    # Given a worker that has just begun some jobs
+    settings = worker_settings()
+    worker = create_worker(settings, handle_signals=False)
+    for number in range(3):
+        await enqueue(site.pool, site.match(f"m-{number}"))
+    await settings.ctx["desk"].start()
+    await worker.start_jobs(await site.redis.zrange(QUEUE, 0, -1))
+    # When it is stopped at that moment: arq cancels its jobs
+    worker.handle_sig(signal.SIGTERM)
+    await worker.close()
+    # Then it has left in good order all the same, and the jobs are still there
+    assert await site.redis.xinfo_consumers(KEYS + "match-finished", "raters") == []
+    async with rating(site):
+        await site.until(lambda: _count(site, 3))
 
 
 # decode_job, as a pure function

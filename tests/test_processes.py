@@ -6,6 +6,7 @@ The only limits of time are generous ones, after which something is taken to han
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -19,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 
-from contracts.names import FIELD
+from contracts.names import FIELD, JOB, QUEUE
 from embedded import Server
 from tests.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament
 from tests.processes import environment, until
@@ -170,6 +171,14 @@ def finished(client: Any, crew: Crew, seconds: float = 90) -> None:
     assert crew.alive(), crew.said()
 
 
+def reaches(client: Any, ladder: str, events: int, crew: Crew) -> None:
+    """Waits until the ladder has so many events."""
+    deadline = time.monotonic() + 60
+    while client.xlen(f"ratings:{{{ladder}}}:rating-updated") < events:
+        assert time.monotonic() < deadline, crew.said()
+        time.sleep(0.005)
+
+
 def check(client: Any, sent: Sent) -> None:
     """The ladders must be as the model says, and nothing may have failed."""
     for ladder in LADDERS:
@@ -249,7 +258,7 @@ def test_redis_goes_away_during_load_and_comes_back(crew: Crew, away: str) -> No
         crew.start()
     with crew.server.client() as client:
         sent.send(client, messages[:3_000])
-        until(lambda: client.xlen("ratings:{backgammon}:rating-updated") > 100, 60)
+        reaches(client, "backgammon", 100, crew)
     # When Redis is away for some seconds in the middle of it
     if away == "frozen":
         crew.server.pause()
@@ -274,10 +283,7 @@ def test_redis_crashes_again_and_again(crew: Crew) -> None:
         with crew.server.client() as client:
             sent.send(client, messages[begin : begin + 1_200])
             goal = client.xlen("ratings:{tavla}:rating-updated") + 1
-            deadline = time.monotonic() + 60
-            while client.xlen("ratings:{tavla}:rating-updated") < goal:
-                assert time.monotonic() < deadline, crew.said()
-                time.sleep(0.01)
+            reaches(client, "tavla", goal, crew)
         crew.server.restart(kill=True, down=0.3)
     with crew.server.client() as client:
         finished(client, crew)
@@ -292,7 +298,7 @@ def test_sigterm_under_load_ends_soon_and_the_others_go_on_at_once(crew: Crew) -
     with crew.server.client() as client:
         until(lambda: _consumers(client) == 2, 60)
         sent.send(client, messages)
-        until(lambda: client.xlen("ratings:{backgammon}:rating-updated") > 100, 60)
+        reaches(client, "backgammon", 100, crew)
         # When one of them is stopped in the middle of it
         took = crew.stop(workers[0])
         assert took < 15  # a few seconds on a machine that does nothing else
@@ -318,6 +324,32 @@ def test_workers_come_and_go_in_good_order(crew: Crew) -> None:
         check(client, sent)
 
 
+def test_sigterm_while_jobs_come_in_ends_soon_too(crew: Crew) -> None:
+    # Given a worker that works off jobs
+    with crew.server.client() as client:
+        for number in range(5):
+            worker = crew.start(IDLE_SECONDS="600")
+            until(lambda: _consumers(client) == 1, 60)
+            goal = client.xlen("ratings:{tavla}:rating-updated") + 1
+            with client.pipeline(transaction=False) as pipe:
+                for item in range(300):
+                    name = f"{number}-{item}"
+                    message = match(name, (f"a-{name}", f"b-{name}"), finished_at=NOW) | {"ladder": "tavla"}
+                    job: dict[str, Any] = {"t": None, "f": JOB, "a": [message], "k": {}, "et": NOW}
+                    pipe.set(f"arq:job:{name}", json.dumps(job))
+                    pipe.zadd(QUEUE, {name: NOW})
+                pipe.execute()
+            reaches(client, "tavla", goal, crew)
+            time.sleep(number * 0.01)
+            # When it is stopped at some moment, then it ends in good order
+            crew.stop(worker)
+            assert _consumers(client) == 0
+        # And nothing is lost
+        crew.start()
+        reaches(client, "tavla", 1500, crew)
+        until(lambda: not client.zcard(QUEUE), 60)
+
+
 @pytest.mark.parametrize("away", ["down", "frozen"])
 def test_sigterm_while_redis_is_away_ends_soon(crew: Crew, away: str) -> None:
     # Given a worker with matches in hand, when Redis goes away
@@ -326,7 +358,7 @@ def test_sigterm_while_redis_is_away_ends_soon(crew: Crew, away: str) -> None:
     worker = crew.start()
     with crew.server.client() as client:
         sent.send(client, messages)
-        until(lambda: client.xlen("ratings:{backgammon}:rating-updated") > 10, 60)
+        reaches(client, "backgammon", 10, crew)
     if away == "down":
         crew.server.kill()
     else:
@@ -352,7 +384,7 @@ def test_a_frozen_worker_that_wakes_up_changes_nothing_twice_and_works_on(crew: 
     frozen = crew.start()
     with crew.server.client() as client:
         sent.send(client, messages[:3_000])
-        until(lambda: client.xlen("ratings:{backgammon}:rating-updated") > 10, 60)
+        reaches(client, "backgammon", 10, crew)
         os.kill(frozen.pid, signal.SIGSTOP)
         # When another takes over everything, and more
         other = crew.start()

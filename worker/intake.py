@@ -176,6 +176,7 @@ class Intake:
             stopping.cancel()
             if not waiting.done():
                 waiting.cancel()
+                waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
         if waiting.done() and not waiting.cancelled():
             waiting.result()
 

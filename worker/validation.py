@@ -24,7 +24,6 @@ CLOCK_SKEW_MS = 5 * 60 * 1000
 
 
 _MODELS: dict[str, type[Message]] = {
-    "": MatchFinished,
     "match": MatchFinished,
     "tournament": TournamentFinished,
     "void": MatchVoided,
@@ -71,7 +70,7 @@ def read_message(
     if raw is None:
         return Problem(Reason.MALFORMED, "message: the stream entry has no field of this name")
     try:
-        message: Message = _MODELS[kind].model_validate_json(raw)
+        message: Message = (_MODELS.get(kind) or _model_of(raw)).model_validate_json(raw)
     except ValidationError as error:
         return _explain(raw, error)
     if message.version > VERSION:
@@ -119,6 +118,17 @@ def digest(message: Message, system: RatingSystem) -> str:
     return hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()
 
 
+def _model_of(raw: bytes) -> type[Message]:
+    """The model of a message that the claim could not read, by its type."""
+    try:
+        kind = json.loads(raw)["type"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return MatchFinished
+    if kind == "tournament-finished":
+        return TournamentFinished
+    return MatchVoided if kind == "match-voided" else MatchFinished
+
+
 def _unsupported(version: object) -> Problem:
     return Problem(
         Reason.UNSUPPORTED_VERSION,
@@ -127,11 +137,14 @@ def _unsupported(version: object) -> Problem:
 
 
 def _explain(raw: bytes, error: ValidationError) -> Problem:
+    problems = error.errors(include_url=False)
+    if problems[0]["type"] == "json_invalid":
+        text = printable(str(problems[0]["ctx"]["error"]))
+        return Problem(Reason.MALFORMED, f"message: not JSON in UTF-8: {text}")
     try:
         data = json.loads(raw)
-    except (ValueError, RecursionError) as why:
-        text = str(why) if isinstance(why, json.JSONDecodeError) else "it is not UTF-8 or nested too deep"
-        return Problem(Reason.MALFORMED, f"message: not JSON: {text}")
+    except (ValueError, RecursionError):
+        return Problem(Reason.MALFORMED, "message: not JSON in UTF-8, or nested too deep")
     if not isinstance(data, dict):
         return Problem(Reason.MALFORMED, f"message: {quote(data)} is not a JSON object")
     version = data.get("version")
@@ -139,13 +152,12 @@ def _explain(raw: bytes, error: ValidationError) -> Problem:
         return _unsupported(version)
     if data.get("type", "match-finished") not in _TYPES:
         return Problem(Reason.INVALID, f"type: {quote(data['type'])} is not allowed; use {', '.join(_TYPES)}")
-    problems = error.errors(include_url=False)
     if any(item["type"] == "self_play" for item in problems):
         players = quote(data.get("players"))
         return Problem(
             Reason.SELF_PLAY, f"players: {players} is not allowed; a match has two different players"
         )
-    return Problem(Reason.INVALID, "; ".join(_sentence(item) for item in problems[:3]))
+    return Problem(Reason.INVALID, "; ".join(_sentence(item, data) for item in problems[:3]))
 
 
 _ALLOWED = {
@@ -154,7 +166,7 @@ _ALLOWED = {
 }
 
 
-def _sentence(item: Any) -> str:
+def _sentence(item: Any, data: dict[str, Any]) -> str:
     where = ".".join(quote(part, 40).strip('"') for part in item["loc"]) or "message"
     name = str(item["loc"][0]) if item["loc"] else ""
     if item["type"] == "missing":
@@ -163,6 +175,7 @@ def _sentence(item: Any) -> str:
         allowed = "lower-case letters, digits and single hyphens are allowed"
     else:
         allowed = _ALLOWED.get(item["type"], item["msg"][:1].lower() + item["msg"][1:])
-    if not item["loc"]:
-        return allowed
+    if not item["loc"]:  # about the message as a whole; the error is named after its field
+        name = item["type"]
+        return f"{name}: {quote(data.get(name))} is not allowed: {allowed.removeprefix(f'{name} ')}"
     return f"{where}: {quote(item['input'])} is not allowed: {allowed}"
