@@ -397,7 +397,7 @@ def loop(server: Endpoint) -> Iterator[asyncio.Runner]:
 
 
 @settings(
-    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(
     messages=st.lists(SENT, min_size=1, max_size=8) | st.lists(SENT, min_size=16, max_size=40),
