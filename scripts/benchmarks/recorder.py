@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from typing import Self
 
@@ -74,4 +75,8 @@ class Recorder:
                 await sink.drain()
             sink.close()
 
-        await asyncio.gather(pump(reader, to_there, True), pump(there, writer, False), return_exceptions=True)
+        # asyncio of Python 3.11 prints the cancellation of a connection's task; the end is no error here.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(
+                pump(reader, to_there, True), pump(there, writer, False), return_exceptions=True
+            )
