@@ -20,7 +20,7 @@ from arq.connections import ArqRedis, RedisSettings, create_pool
 from arq.constants import in_progress_key_prefix, job_key_prefix
 from arq.jobs import deserialize_job_raw, serialize_job
 from arq.utils import ms_to_datetime
-from arq.worker import Worker, create_worker
+from arq.worker import Worker, create_worker, get_kwargs
 from hypothesis import given
 from hypothesis import strategies as st
 from redis.asyncio import Redis
@@ -410,7 +410,8 @@ async def test_arqs_main_task_can_always_be_cancelled(site: Site) -> None:
 async def test_a_worker_that_is_stopped_while_it_takes_up_jobs_finishes_its_own_work(site: Site) -> None:
     # Given a worker that has just begun some jobs
     settings = worker_settings()
-    worker = create_worker(settings, handle_signals=False)
+    options: Any = get_kwargs(settings)
+    worker = jobs.PatientWorker(**{**options, "handle_signals": False})
     for number in range(3):
         await enqueue(site.pool, site.match(f"m-{number}"))
     await settings.ctx["desk"].start()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gc
 import math
+import signal
 import sys
 import time
 from typing import Any
@@ -12,7 +14,8 @@ from typing import Any
 import orjson
 import structlog
 from arq import cron
-from arq.worker import func
+from arq.constants import in_progress_key_prefix
+from arq.worker import Worker, func
 
 from contracts import JOB, QUEUE, Reason
 from contracts.names import FIELD, PREVIEW, scope
@@ -28,7 +31,7 @@ from worker.previews import preview_job
 from worker.settings import ConfigError, load_ladders, load_settings
 from worker.validation import quote
 
-__all__ = ["decode_job", "encode_job", "worker_settings"]
+__all__ = ["PatientWorker", "decode_job", "encode_job", "worker_settings"]
 
 log = structlog.get_logger("worker.jobs")
 
@@ -40,6 +43,22 @@ _JOB_SECONDS = 55.0
 _TRIES = 100_000
 #: How long the answer to a preview is kept, in seconds.
 _KEEP_PREVIEW = 60
+
+
+class PatientWorker(Worker):
+    """arq's worker, which ends in good order also when it is stopped in the moment it takes up jobs."""
+
+    async def close(self) -> None:
+        """Waits for the jobs that were cancelled, then does what arq does; arq lets the first one end it."""
+        if not self._handle_signals:
+            self.handle_sig(signal.SIGUSR1)
+        await asyncio.gather(*self.tasks.values(), return_exceptions=True)
+        # A job that was cancelled before it had begun is not put back by arq: others may have it at once.
+        unbegun = [in_progress_key_prefix + name for name, task in self.tasks.items() if task.cancelled()]
+        self.tasks.clear()
+        if unbegun:
+            await self.pool.delete(*unbegun)
+        await super().close()
 
 
 async def match_finished(ctx: dict[str, Any], payload: Any) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
@@ -66,14 +66,14 @@ def _ports(settings: Settings, processes: int) -> list[dict[str, str]]:
 
 
 def _rate() -> None:
-    from arq.worker import create_worker
+    from arq.worker import get_kwargs
 
-    from worker.jobs import worker_settings
+    from worker.jobs import PatientWorker, worker_settings
 
     loop = _new_loop()
     asyncio.set_event_loop(loop)
     try:
-        create_worker(worker_settings()).run()
+        PatientWorker(**cast(Any, get_kwargs(worker_settings()))).run()
     finally:
         loop.close()
 
