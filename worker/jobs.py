@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+import arq.worker
 import orjson
 import structlog
 from arq import cron
@@ -188,6 +189,8 @@ def worker_settings() -> type[Any]:
         sys.stderr.write(f"match-ratings: {error}\n")
         raise SystemExit(2) from None
     logs.configure(settings.log_level, settings.log_format)
+    # The arq command makes its worker by this name, with no place to say which class.
+    arq.worker.Worker = PatientWorker  # type: ignore[misc]
     # A batch makes many short-lived objects and no cycles: looking for those less often is a tenth of
     # the worker's time saved.
     gc.set_threshold(20_000, 20, 50)
