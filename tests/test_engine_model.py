@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import random
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -24,11 +26,14 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, RedisError
 
 from contracts.names import FIELD
-from embedded import Endpoint
+from embedded import Endpoint, Server
 from tests.conftest import RUN
 from tests.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament, void
+from tests.test_jobs import Flaky
 from worker.channel import ClientChannel
+from worker.connect import open_channel
 from worker.engine import Engine, Limits
+from worker.intake import Intake
 from worker.rating import Backgammon
 from worker.rating.backgammon import Rules
 from worker.store import Store
@@ -447,6 +452,47 @@ async def play(
                 await stage.step(step)
             await stage.finish()
         return stage.sent
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_loops_whose_connections_keep_breaking_end_as_the_model_says(
+    own_server: Server, ladder: str, seed: int
+) -> None:
+    # Given two loops, each over a connection that breaks again and again, also with commands on their way
+    draw = random.Random(seed)
+    now = int(time.time() * 1000)
+    replies = [draw.choice([0, 1, 2, 3, 5, 8, 13, 30]) for _ in range(60)]
+    sent = []
+    async with Flaky(own_server, replies) as flaky, Redis.from_url(own_server.url) as redis:
+        url = f"redis://127.0.0.1:{flaky.port}/0"
+        stores = [
+            Store(redis, ladder, Busy(), horizon=HORIZON, line=open_channel(url, "any")) for _ in range(2)
+        ]
+        limits = Limits(batch=20, chunk=4, waiting=40, attempts=10_000, idle=2_000)
+        loops = [Intake(Engine(store, ladder, Busy(), f"w-{n}", limits)) for n, store in enumerate(stores)]
+        tasks = [asyncio.create_task(intake.run()) for intake in loops]
+        # When many messages come
+        for number in range(600):
+            first, second = draw.sample(PLAYERS, 2)
+            match_id = f"m-{number if draw.random() < 0.9 else draw.randrange(600)}"
+            at = now - draw.randrange(12 * DAY)
+            message = raw(match(match_id, (first, second), finished_at=at) | {"ladder": ladder})
+            entry_id = await redis.xadd(stores[0].keys.inbox, {FIELD: message})
+            sent.append((entry_id.decode(), message))
+            if number % 30 == 0:
+                await asyncio.sleep(0.02)
+        async with asyncio.timeout(60):
+            while await redis.xlen(stores[0].keys.inbox):
+                await asyncio.sleep(0.05)
+        for intake in loops:
+            intake.stop()
+        await asyncio.gather(*tasks)
+        for store in stores:
+            await store.line.close()
+    # Then each was rated once, in order
+    assert len(replies) <= 52, "the connections have not broken"
+    with own_server.client() as client:
+        assert_same(stored(client, ladder), Model(ladder, now=now, system=Busy()).feed_all(sent))
 
 
 def assert_same(found: Picture, expected: Picture) -> None:

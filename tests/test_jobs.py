@@ -389,6 +389,69 @@ async def test_a_connection_lost_between_watch_and_multi_does_not_end_the_worker
     await pool.aclose(close_connection_pool=True)
 
 
+class Flaky:
+    """Stands between a client and the server, and breaks the first connections after some replies."""
+
+    def __init__(self, server: Server, replies: list[int]) -> None:
+        self.server, self.replies = server, replies
+        self.port = 0
+
+    async def __aenter__(self) -> Flaky:
+        self._listening = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._listening.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._listening.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        left = self.replies.pop(0) if self.replies else None
+        to_reader, to_writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+
+        async def forward() -> None:
+            while data := await reader.read(65_536):
+                to_writer.write(data)
+
+        async def back() -> None:
+            nonlocal left
+            while left is None or left > 0:
+                if not (data := await to_reader.read(65_536)):
+                    break
+                writer.write(data)
+                left = left - 1 if left is not None else None
+
+        both = [asyncio.create_task(forward()), asyncio.create_task(back())]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for task in both:
+            task.cancel()
+        for end in (writer, to_writer):
+            end.close()
+
+
+@pytest.mark.parametrize("replies", [*range(1, 10), 15])
+async def test_a_connection_that_breaks_at_any_moment_does_not_end_the_worker(
+    site: Site, replies: int
+) -> None:
+    # Given a server whose connections break after so many replies, be it while they are being opened
+    async with Flaky(site.server, [replies, replies, 0, replies]) as flaky:
+        pool = arq_pool(f"redis://127.0.0.1:{flaky.port}/1", encode_job, decode_job)
+        # When the pool is used as arq does
+        async with asyncio.timeout(20):
+            for number in range(5):
+                await pool.psetex(f"health-{number}", 60_000, b"x")
+                assert await pool.zrangebyscore(QUEUE, 0, 1) == []
+                async with pool.pipeline(transaction=True) as pipe:
+                    await pipe.watch("lock")
+                    assert await pipe.exists("lock") == 0
+                    assert await pipe.zscore(QUEUE, "job") is None
+                    pipe.multi()
+                    pipe.psetex("another", 60_000, b"1")
+                    with contextlib.suppress(WatchError):  # as arq does
+                        await pipe.execute()
+        # Then no error reaches it
+        await pool.aclose(close_connection_pool=True)
+
+
 async def test_arqs_main_task_can_always_be_cancelled(site: Site) -> None:
     # Given a task that asks Redis again and again, as arq's does
     pool = arq_pool(site.server.url, encode_job, decode_job)

@@ -397,15 +397,17 @@ async def test_a_conflict_between_different_players_is_decided_in_stream_order(
 async def test_a_first_message_that_is_bad_leaves_the_id_to_the_next(
     crew: Crew, first: dict[str, Any]
 ) -> None:
-    # Given a bad message and a good one of the same id and other players, in two workers' hands
+    # Given a bad message and good ones of the same id and other players, each in another worker's hands
     await crew.send(first, match("m", ("cyd", "dan")), match("m", ("eve", "fay")))
-    one, other = crew.engine("one", batch=1), crew.engine("other")
-    await one.claim_new()
-    await other.claim_new()
-    # Then the good one waits for the bad one to be set aside, and is rated then
-    assert await work(other) == 0
+    one, other, third = (crew.engine(name, batch=1) for name in ("one", "other", "third"))
+    for engine in (one, other, third):
+        await engine.claim_new()
+    # Then the good ones wait for the bad one to be set aside, and the first of them is rated then
+    assert await work(other) == 0 and await work(third) == 0
     assert await work(one) == 1
-    assert await work(other) == 2
+    assert await work(third) == 0
+    assert await work(other) == 1
+    assert await work(third) == 1
     assert [event.players[0].player for event in await crew.events()] == ["cyd"]
     assert [letter.reason.value for letter in await crew.dead()] in (
         [["invalid", "conflict"], ["too-late", "conflict"]]
@@ -685,7 +687,13 @@ async def test_a_players_key_of_the_wrong_type_costs_only_that_players_matches(
 
 
 @pytest.mark.parametrize(
-    "stored", [{"rating": "x"}, {"rating": "1500", "sequence": "x"}, {"rating": "1500", "games": "1.5"}]
+    "stored",
+    [
+        {"rating": "x"},
+        {"sequence": "x"},
+        {"rating": "1500", "sequence": "x"},
+        {"rating": "1500", "games": "1.5"},
+    ],
 )
 async def test_a_state_that_is_no_number_costs_only_that_players_matches(
     crew: Crew, stored: dict[str, str]
@@ -850,7 +858,7 @@ async def test_a_message_that_kills_its_workers_is_a_dead_letter_in_the_end(crew
     for number in range(4):
         engine = crew.engine(f"victim-{number}", attempts=4, batch=1)
         await (engine.claim_stale() if number else engine.claim_new())
-        assert list(engine.waiting) == ids[:1]
+        assert list(engine.waiting) == ids[:1] and engine.waiting[ids[0]].problem is None
     # When the next one takes over
     last = crew.engine("last", attempts=4)
     await last.claim_stale()
@@ -987,6 +995,30 @@ async def test_a_long_line_of_messages_that_are_gone_is_healed_soon(crew: Crew) 
 
 
 # The loop
+
+
+async def test_a_loop_that_is_stopped_leaves_in_good_order(crew: Crew) -> None:
+    # Given a loop with messages in hand that wait for another worker
+    await crew.send(match("m-1"))
+    slow = crew.engine("slow", idle=3_600_000)
+    await slow.claim_new()
+    await crew.send(match("m-2"), match("m-3"))
+    intake = Intake(crew.engine("one", idle=3_600_000))
+    task = asyncio.create_task(intake.run())
+    await until(lambda: _holds(crew, "one", 2))
+    # When it is stopped
+    intake.stop()
+    await asyncio.wait_for(task, 8)
+    # Then others have at once what it held
+    other = crew.engine("other", idle=3_600_000)
+    assert await other.claim_stale() == 2
+    await work(slow)
+    await finish(other)
+    assert [event.match_id for event in await crew.events()] == ["m-1", "m-2", "m-3"]
+
+
+async def _holds(crew: Crew, name: str, count: int) -> bool:
+    return sum(owner == name for owner, _ in (await crew.pending()).values()) == count
 
 
 async def test_the_loop_makes_a_new_group_when_somebody_destroyed_it(crew: Crew) -> None:

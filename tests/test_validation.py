@@ -258,7 +258,8 @@ def test_any_bytes_give_a_message_or_a_problem(message: bytes, kind: str) -> Non
 
 def digest_of(message: dict[str, Any] | bytes) -> str:
     text = raw(message) if isinstance(message, dict) else message
-    found = read(text, "tournament" if b"tournament_id" in text else "match", now=NOW + DAY)
+    kind = "tournament" if b"tournament_id" in text else "void" if b"match-voided" in text else "match"
+    found = read(text, kind, now=NOW + DAY)
     assert not isinstance(found, Problem), found
     return digest(found, Backgammon())
 
@@ -309,6 +310,13 @@ def test_digests_of_tournaments() -> None:
     assert digest_of({**base, "prizes": [50, 25], "name": "Open"}) == digest_of(base)
     others = ({"public": False}, {"prizes": [50, 24]}, {"podium": ["bob", "ada"]}, {"finished_at": NOW + 1})
     assert len({digest_of(base), *(digest_of({**base, **other}) for other in others)}) == 5
+
+
+def test_digests_of_voids() -> None:
+    base = void(finished_at=NOW)
+    for same in ({"why": "another"}, {"players": ["bob", "ada"]}, {"finished_at": NOW + 1}):
+        assert digest_of({**base, **same}) == digest_of(base)
+    assert digest_of({**base, "players": ["ada", "cyd"]}) != digest_of(base)
 
 
 def test_ids_cannot_be_shifted_between_fields() -> None:

@@ -242,9 +242,9 @@ class Store:
         if isinstance(values, bytes):
             return Player(self.system.initial(), 0, ids, fault=values[1:].decode("utf-8", "replace"))
         rating, sequence, games, last_game, *extra = values
-        if rating is None:
-            return Player(self.system.initial(), int(sequence or 0), ids)
         try:
+            if rating is None:
+                return Player(self.system.initial(), int(sequence or 0), ids)
             state = State(
                 self.system.number(rating),
                 int(games or 0),
