@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from contracts import FIELD, Cause, MatchFinished, RatingUpdated
-from contracts.names import GROUP
 from demo_matches import Delivery
-from worker.entries import WINDOW_MS
-from worker.keys import Keys
-from worker.queries import letters
-from worker.rating import Number, RatingSystem
+from match_ratings import FIELD, Cause, MatchFinished, RatingUpdated
+from match_ratings.stream_names import GROUP
+from match_ratings_worker.queries import letters
+from match_ratings_worker.rating import Number, RatingSystem
+from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.units import WINDOW_MS
 
 __all__ = ["Account", "Ledger", "Statement", "statements"]
 

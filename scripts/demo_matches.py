@@ -18,8 +18,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any
 
-from contracts import FIELD, Ending, MatchFinished, Mode, TournamentFinished, WinType
-from contracts.messages import CUBES
+from match_ratings import FIELD, Ending, MatchFinished, Mode, TournamentFinished, WinType
+from match_ratings.messages import CUBES
 
 __all__ = ["DAMAGED", "LADDER", "Delivery", "Door", "Outcome", "deliveries"]
 
@@ -46,8 +46,8 @@ _NAMES = _FIRST_NAMES.split()
 class Door(Enum):
     """The way in that a message takes."""
 
-    PUBLISH = auto()  # contracts.publish
-    JOB = auto()  # contracts.enqueue
+    PUBLISH = auto()  # match_ratings.publish
+    JOB = auto()  # match_ratings.enqueue
     STREAM = auto()  # XADD by hand, as a server in any other language does it
     PICKLED = auto()  # an arq job as arq's default serializer writes it
 

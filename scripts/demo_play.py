@@ -13,13 +13,13 @@ from itertools import chain
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
 
-from contracts import JOB, QUEUE, MatchFinished, enqueue, publish, rating_updates
 from demo_check import Account, Ledger
 from demo_matches import DAMAGED, LADDER, Delivery, Door, deliveries
 from demo_screen import Figures, Screen
 from demo_workers import Group, Worker, until
-from worker.keys import Keys
-from worker.rating import Backgammon
+from match_ratings import JOB, QUEUE, MatchFinished, enqueue, publish, rating_updates
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.keys import Keys
 
 __all__ = ["Play"]
 

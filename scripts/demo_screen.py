@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from contracts import Cause, PlayerUpdate, RatingUpdated
+from match_ratings import Cause, PlayerUpdate, RatingUpdated
 
 __all__ = ["Figures", "LiveScreen", "PlainScreen", "Screen"]
 

@@ -24,10 +24,10 @@ from demo_play import Play
 from demo_screen import LiveScreen, PlainScreen, Screen
 from demo_workers import Failure, Worker, crew
 from embedded import Server, ServerError
-from worker.cli import call
-from worker.commands.common import BROKEN_PIPE, INTERRUPTED
-from worker.commands.output import Column, Sheet, heading
-from worker.queries import Letter, letters
+from match_ratings_worker.cli.app import call
+from match_ratings_worker.cli.console import Column, Sheet, heading
+from match_ratings_worker.cli.installation import BROKEN_PIPE, INTERRUPTED
+from match_ratings_worker.queries import Letter, letters
 
 __all__ = ["perform"]
 

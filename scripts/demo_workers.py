@@ -17,8 +17,8 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from contracts.names import GROUP
 from embedded import _DIE_WITH_PARENT
+from match_ratings.stream_names import GROUP
 
 __all__ = ["Failure", "Group", "Worker", "crew", "until"]
 

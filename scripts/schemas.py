@@ -15,12 +15,19 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
-from contracts import DeadLetter, MatchFinished, MatchVoided, PlayerUpdate, RatingUpdated, TournamentFinished
-from contracts.messages import DEFAULT_PRIZES
+from match_ratings import (
+    DeadLetter,
+    MatchFinished,
+    MatchVoided,
+    PlayerUpdate,
+    RatingUpdated,
+    TournamentFinished,
+)
+from match_ratings.messages import DEFAULT_PRIZES
 
 __all__ = ["DIRECTORY", "MODELS", "schema", "text", "write"]
 
-DIRECTORY: Final = Path(__file__).resolve().parent.parent / "contracts" / "schemas"
+DIRECTORY: Final = Path(__file__).resolve().parent.parent / "contracts" / "match_ratings" / "schemas"
 
 Schema = dict[str, Any]
 Mode = Literal["validation", "serialization"]

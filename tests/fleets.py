@@ -116,7 +116,7 @@ def watched(folder: Path) -> Iterator[Watched]:
 @contextlib.contextmanager
 def workers(count: int, **environment: str) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Real worker processes, ended with SIGTERM; their lines go to this process's standard error."""
-    command = [sys.executable, "-m", "arq", "worker.settings.WorkerSettings"]
+    command = [sys.executable, "-m", "arq", "match_ratings_worker.settings.WorkerSettings"]
     env = {**os.environ, "RATINGS_IDLE_SECONDS": "2", "RATINGS_LOG_LEVEL": "warning", **environment}
     running = [subprocess.Popen(command, env=env) for _ in range(count)]
     try:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from contracts import RatingUpdated
-from worker.rating import Backgammon, Game, State
+from match_ratings import RatingUpdated
+from match_ratings_worker.rating import Backgammon, Game, State
 
 DAY = 86_400_000
 HORIZON = 14 * DAY

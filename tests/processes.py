@@ -17,7 +17,7 @@ from unittest.mock import patch
 
 __all__ = ["Worker", "command", "config_file", "until"]
 
-_MAIN = [sys.executable, "-c", "from worker.cli import main; main()"]
+_MAIN = [sys.executable, "-c", "from match_ratings_worker.cli.app import main; main()"]
 _PATIENCE = 20.0
 
 
@@ -60,7 +60,7 @@ class Ended(NamedTuple):
 
 def command(*arguments: str, url: str = "", config: Path | None = None) -> Ended:
     """Runs the command line to its end, in this process, where that is all the RATINGS_* there is."""
-    from worker import cli
+    from match_ratings_worker import cli
 
     out, err = io.StringIO(), io.StringIO()
     wanted = {"RATINGS_REDIS_URL": url} if url else {}

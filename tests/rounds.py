@@ -8,12 +8,13 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from contracts import RatingUpdated
-from contracts.names import FIELD
-from worker.closing import Closed, Closing
-from worker.engine import Engine, Limits
-from worker.rating import RatingSystem, State
-from worker.store import Store
+from match_ratings import RatingUpdated
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.close_due_periods import Closed, Closing
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.rating import RatingSystem, State
 
 __all__ = ["HORIZON", "Rounds", "month_start", "now_ms"]
 
@@ -41,11 +42,11 @@ class Rounds:
         self.keys = self.store.keys
         self.engine = self.new_engine()
 
-    def new_engine(self) -> Engine:
+    def new_engine(self) -> BatchProcessor:
         """Another worker of the ladder."""
         store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
         name = f"test-{uuid.uuid4().hex[:8]}"
-        return Engine(store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0))
+        return BatchProcessor(store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0))
 
     async def send(self, message: dict[str, Any], came: int | None = None) -> str:
         """Puts a message into the inbox, as if it came in at a time in ms; returns its id."""
@@ -71,10 +72,10 @@ class Rounds:
         match = {"match_id": match_id, "players": players, "winner": winner, "finished_at": at}
         return await self.send({**match, **other}, came)
 
-    async def rate(self, engine: Engine | None = None) -> None:
+    async def rate(self, engine: BatchProcessor | None = None) -> None:
         """Rates what is in the inbox."""
         engine = engine or self.engine
-        await engine.store.create_group()
+        await engine.store.join_group()
         await engine.store.agree()
         await engine.claim_stale()
         while await engine.claim_new() or engine.waiting:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from contracts import MatchFinished, RatingUpdated, Reason, TournamentFinished
+from match_ratings import MatchFinished, RatingUpdated, Reason, TournamentFinished
+from match_ratings_worker.pipeline.batch import Commit, Entry, Player, Snapshot
+from match_ratings_worker.pipeline.decide_batch import decide
+from match_ratings_worker.pipeline.validate_message import digest
+from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from tests.model import DAY, HORIZON, match, tournament
-from worker.batch import decide
-from worker.entries import Commit, Entry, Player, Snapshot
-from worker.rating import Backgammon, Game, Outcome, RatingSystem, State
-from worker.validation import digest
 
 #: 2026-11-29T12:00:00Z.
 NOW = 1_795_953_600_000

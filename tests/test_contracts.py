@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
-import contracts
-from contracts import (
+import match_ratings
+from embedded import Endpoint, Server
+from match_ratings import (
     JOB,
     QUEUE,
     MatchFinished,
@@ -28,8 +29,7 @@ from contracts import (
     publish,
     rating_updates,
 )
-from contracts.names import FIELD
-from embedded import Endpoint, Server
+from match_ratings.stream_names import FIELD
 from tests.model import match, tournament
 
 #: 2026-11-29T12:00:00Z.
@@ -223,7 +223,7 @@ def test_other_wrong_values(field: str, value: Any) -> None:
 @given(st.text(alphabet="ab-_ A1é\n{}", max_size=6) | st.text(alphabet="a1-", min_size=60, max_size=66))
 def test_messages_and_keys_agree_on_what_a_ladder_is(name: str) -> None:
     try:
-        contracts.inbox(name)
+        match_ratings.inbox(name)
     except ValueError:
         refused(match(finished_at=NOON) | {"ladder": name}, "ladder")
     else:
@@ -363,7 +363,7 @@ def test_wrong_tournaments(wrong: dict[str, Any]) -> None:
 def event(number: int, ladder: str, before: float = 1500) -> RatingUpdated:
     part = PlayerUpdate(player="ada", before=before, change=16, after=before + 16, sequence=number)
     return RatingUpdated(
-        cause=contracts.Cause.PRIZE,
+        cause=match_ratings.Cause.PRIZE,
         tournament_id=f"t-{number}",
         ladder=ladder,
         system="backgammon",
@@ -404,7 +404,7 @@ async def test_publish_writes_one_entry_that_reads_as_it_was_sent(redis: Redis, 
     # When they are published
     ids = [await publish(redis, sent), await publish(redis, prizes)]
     # Then each is an entry with the one field, in the ladder's own stream
-    entries = await redis.xrange(contracts.inbox(ladder))
+    entries = await redis.xrange(match_ratings.inbox(ladder))
     assert [entry_id.decode() for entry_id, _ in entries] == ids
     assert [list(fields) for _, fields in entries] == [[FIELD.encode()]] * 2
     raws = [fields[FIELD.encode()] for _, fields in entries]
@@ -455,7 +455,7 @@ async def put(client: Redis, ladder: str, *numbers: int) -> list[str]:
     ids = []
     for number in numbers:
         written = await client.xadd(
-            contracts.outbox(ladder), {FIELD: event(number, ladder).model_dump_json()}
+            match_ratings.outbox(ladder), {FIELD: event(number, ladder).model_dump_json()}
         )
         ids.append(written.decode() if isinstance(written, bytes) else written)
     return ids
@@ -485,7 +485,7 @@ async def test_events_after_an_id_without_that_one(redis: Redis, ladder: str) ->
     ids = await put(redis, ladder, 1, 2, 3)
     assert await take(rating_updates(redis, ladder, start=ids[0]), 2) == [(ids[1], 2), (ids[2], 3)]
     # An id that is no event's, and one without its second half, do as well.
-    await redis.xdel(contracts.outbox(ladder), ids[1])
+    await redis.xdel(match_ratings.outbox(ladder), ids[1])
     assert await take(rating_updates(redis, ladder, start=ids[1]), 1) == [(ids[2], 3)]
     assert (await take(rating_updates(redis, ladder, start="1"), 1)) == [(ids[0], 1)]
 

@@ -20,11 +20,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from contracts import Ending, MatchFinished, PlayerUpdate, RatingUpdated, Reason, WinType
-from contracts.messages import CUBES
 from demo_check import Account, Ledger
 from demo_matches import Delivery, Door, deliveries
-from worker.rating import Backgammon, Game, State
+from match_ratings import Ending, MatchFinished, PlayerUpdate, RatingUpdated, Reason, WinType
+from match_ratings.messages import CUBES
+from match_ratings_worker.rating import Backgammon, Game, State
 
 ROOT = Path(__file__).resolve().parent.parent
 NOW = 1_795_000_000_000

@@ -25,18 +25,19 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, RedisError
 
-from contracts.names import FIELD
 from embedded import Endpoint, Server
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.rating.backgammon import Rules
+from match_ratings_worker.storage.connection import open_pipelined
+from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 from tests.conftest import RUN
 from tests.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament, void
 from tests.test_jobs import Flaky
-from worker.channel import ClientChannel
-from worker.connect import open_channel
-from worker.engine import Engine, Limits
-from worker.intake import Intake
-from worker.rating import Backgammon
-from worker.rating.backgammon import Rules
-from worker.store import Store
 
 PLAYERS = ["ann", "bob", "çem", 'd{}:"? ']
 MINUTE = 60_000
@@ -200,7 +201,7 @@ SENT = st.sampled_from(
 # What happens to the engines
 
 
-class Wire(ClientChannel):
+class Wire(ClientExecutor):
     """A connection that can stop before a command, and lose a reply or a command, when it is told to."""
 
     def __init__(self, client: Redis) -> None:
@@ -233,7 +234,7 @@ class Wire(ClientChannel):
 class Worker:
     """An engine as its loop would use it."""
 
-    engine: Engine
+    engine: BatchProcessor
     wire: Wire
     #: A round of work that is stopped between two commands.
     stopped: asyncio.Task[None] | None = None
@@ -314,13 +315,15 @@ class Stage:
     hired: Iterator[int] = field(default_factory=itertools.count)
 
     def store(self, wire: Wire | None = None) -> Store:
-        return Store(self.redis, self.ladder, Busy(), horizon=HORIZON, line=wire)
+        return Store(self.redis, self.ladder, Busy(), horizon=HORIZON, executor=wire)
 
     def worker(self, who: int) -> Worker:
         if who not in self.workers:
             wire = Wire(self.redis)
             name = f"worker-{who}-{next(self.hired)}"
-            self.workers[who] = Worker(Engine(self.store(wire), self.ladder, Busy(), name, self.limits), wire)
+            self.workers[who] = Worker(
+                BatchProcessor(self.store(wire), self.ladder, Busy(), name, self.limits), wire
+            )
         return self.workers[who]
 
     async def send(self, count: int) -> None:
@@ -381,7 +384,9 @@ class Stage:
         await self.send(len(self.messages))
         stopped = [worker for worker in self.workers.values() if worker.stopped is not None]
         self.workers.clear()
-        last = Worker(Engine(self.store(), self.ladder, Busy(), "last", self.limits), Wire(self.redis))
+        last = Worker(
+            BatchProcessor(self.store(), self.ladder, Busy(), "last", self.limits), Wire(self.redis)
+        )
         for number in range(400):
             await last.engine.claim_stale()
             await last.engine.claim_new()
@@ -445,7 +450,7 @@ async def play(
     async with Redis.from_url(server.url) as redis:
         stage = Stage(redis, ladder, now, list(raws), limits)
         store = stage.store()
-        await store.create_group()
+        await store.join_group()
         await store.agree()
         async with asyncio.timeout(30):
             for step in steps:
@@ -466,10 +471,14 @@ async def test_loops_whose_connections_keep_breaking_end_as_the_model_says(
     async with Flaky(own_server, replies) as flaky, Redis.from_url(own_server.url) as redis:
         url = f"redis://127.0.0.1:{flaky.port}/0"
         stores = [
-            Store(redis, ladder, Busy(), horizon=HORIZON, line=open_channel(url, "any")) for _ in range(2)
+            Store(redis, ladder, Busy(), horizon=HORIZON, executor=open_pipelined(url, "any"))
+            for _ in range(2)
         ]
         limits = Limits(batch=20, chunk=4, waiting=40, attempts=10_000, idle=2_000)
-        loops = [Intake(Engine(store, ladder, Busy(), f"w-{n}", limits)) for n, store in enumerate(stores)]
+        loops = [
+            StreamConsumer(BatchProcessor(store, ladder, Busy(), f"w-{n}", limits))
+            for n, store in enumerate(stores)
+        ]
         tasks = [asyncio.create_task(intake.run()) for intake in loops]
         # When many messages come
         for number in range(600):
@@ -488,7 +497,7 @@ async def test_loops_whose_connections_keep_breaking_end_as_the_model_says(
             intake.stop()
         await asyncio.gather(*tasks)
         for store in stores:
-            await store.line.close()
+            await store.executor.close()
     # Then each was rated once, in order
     assert len(replies) <= 52, "the connections have not broken"
     with own_server.client() as client:

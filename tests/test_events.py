@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from contracts import Cause, RatingUpdated, outbox, rating_updates
-from contracts.names import FIELD
 from embedded import Endpoint
+from match_ratings import Cause, RatingUpdated, outbox, rating_updates
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.rating import SYSTEMS, Backgammon, RatingSystem
 from tests.model import DAY, HORIZON, Model, match, raw, stored, tournament
-from worker.engine import Engine, Limits
-from worker.rating import SYSTEMS, Backgammon, RatingSystem
-from worker.store import Store
 
 PLAYERS = [f"player-{n}" for n in range(12)]
 NOW = int(time.time() * 1000)
@@ -56,9 +57,10 @@ async def rate(
     """Rates the messages with two workers in turn; returns them with their ids."""
     stores = [Store(redis, ladder, system, horizon=HORIZON) for _ in range(2)]
     engines = [
-        Engine(store, ladder, system, f"w-{n}", Limits(batch=50, chunk=16)) for n, store in enumerate(stores)
+        BatchProcessor(store, ladder, system, f"w-{n}", Limits(batch=50, chunk=16))
+        for n, store in enumerate(stores)
     ]
-    await stores[0].create_group()
+    await stores[0].join_group()
     await stores[0].agree()
     sent = []
     for message in messages:

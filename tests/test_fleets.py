@@ -11,12 +11,12 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from contracts import MatchFinished, RatingUpdated, publish
-from contracts.client import NotReplicated
 from embedded import Server
+from match_ratings import MatchFinished, RatingUpdated, publish
+from match_ratings.client import NotReplicated
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 from tests.fleets import cluster, wait_until, watched, workers
-from worker.connect import connect
-from worker.keys import Keys
 
 pytestmark = [
     pytest.mark.server,

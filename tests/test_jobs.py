@@ -26,13 +26,13 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 from redis.exceptions import WatchError
 
-from contracts import JOB, QUEUE, MatchFinished, RatingUpdated, Reason, TournamentFinished, enqueue
 from embedded import Server
+from match_ratings import JOB, QUEUE, MatchFinished, RatingUpdated, Reason, TournamentFinished, enqueue
+from match_ratings_worker.jobs import worker_settings as jobs
+from match_ratings_worker.jobs.worker_settings import decode_job, encode_job, worker_settings
+from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
+from match_ratings_worker.storage.connection import arq_pool
 from tests.model import match, raw, tournament
-from worker import jobs
-from worker.connect import arq_pool
-from worker.jobs import decode_job, encode_job, worker_settings
-from worker.store import LEFT_BEHIND
 
 KEYS = "ratings:{backgammon}:"
 
@@ -80,7 +80,7 @@ async def site(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setenv("RATINGS_REDIS_URL", own_server.url)
     monkeypatch.delenv("RATINGS_CONFIG", raising=False)
     # The logs of this process are pytest's.
-    monkeypatch.setattr("worker.logs.configure", lambda *_: None)
+    monkeypatch.setattr("match_ratings_worker.runtime.log_setup.configure", lambda *_: None)
     thresholds = gc.get_threshold()  # a worker sets its own
     pool = await create_pool(RedisSettings(port=own_server.port))
     async with Redis.from_url(own_server.url) as redis:
@@ -235,7 +235,7 @@ MALFORMED: list[Any] = [
 INVALID: list[Any] = [
     job(f="drop_everything"),
     job(f=""),
-    job(f="keep_unreadable_job", a=["", "malformed", "x"]),
+    job(f="store_unreadable_job", a=["", "malformed", "x"]),
     job(a=[]),
     job(a=[match(), match()]),
     job(a=[match()], k={"payload": match()}),
@@ -474,7 +474,7 @@ async def test_a_worker_that_is_stopped_while_it_takes_up_jobs_finishes_its_own_
     # Given a worker that has just begun some jobs
     settings = worker_settings()
     options: Any = get_kwargs(settings)
-    worker = jobs.PatientWorker(**{**options, "handle_signals": False})
+    worker = jobs.GracefulWorker(**{**options, "handle_signals": False})
     for number in range(3):
         await enqueue(site.pool, site.match(f"m-{number}"))
     await settings.ctx["desk"].start()
@@ -484,7 +484,7 @@ async def test_a_worker_that_is_stopped_while_it_takes_up_jobs_finishes_its_own_
     await worker.close()
     # Then it has left in good order all the same, and the jobs are still there
     consumers = await site.redis.xinfo_consumers(KEYS + "match-finished", "raters")
-    assert {consumer["name"] for consumer in consumers} <= {LEFT_BEHIND.encode()}
+    assert {consumer["name"] for consumer in consumers} <= {HANDOVER_CONSUMER.encode()}
     async with rating(site):
         await site.until(lambda: _count(site, 3))
 
@@ -496,7 +496,7 @@ def runnable(decoded: dict[str, Any]) -> None:
     """Fails unless arq can run what was decoded without an error of its own."""
     found: tuple[Any, ...] = deserialize_job_raw(b"", deserializer=lambda _: decoded)
     name, args, kwargs, job_try, enqueued = found
-    known = {JOB: jobs.match_finished, "keep_unreadable_job": jobs.keep_unreadable_job}
+    known = {JOB: jobs.match_finished, "store_unreadable_job": jobs.store_unreadable_job}
     assert job_try is None or (type(job_try) is int and 0 <= job_try <= 100)
     assert type(enqueued) is int
     ms_to_datetime(enqueued)
@@ -517,7 +517,7 @@ ALMOST: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
         "t": ANY_JSON,
-        "f": st.sampled_from([JOB, "keep_unreadable_job", "cron:housekeeping", "other"]) | ANY_JSON,
+        "f": st.sampled_from([JOB, "store_unreadable_job", "cron:housekeeping", "other"]) | ANY_JSON,
         "a": st.just([{}]) | st.lists(ANY_JSON, max_size=3) | ANY_JSON,
         "k": st.just({}) | st.fixed_dictionaries({"payload": ANY_JSON}) | ANY_JSON,
         "et": st.integers() | ANY_JSON,
@@ -529,7 +529,7 @@ ALMOST: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 def test_any_bytes_become_a_job_that_arq_can_run(text: bytes) -> None:
     decoded = decode_job(text)
     runnable(decoded)
-    if decoded["f"] == "keep_unreadable_job":
+    if decoded["f"] == "store_unreadable_job":
         kept = base64.b64decode(decoded["a"][0])
         assert kept == text
         assert str(decoded["a"][2]).isprintable()
@@ -544,7 +544,7 @@ def test_any_bytes_become_a_job_that_arq_can_run(text: bytes) -> None:
 def test_nothing_pickled_is_ever_opened(value: Any) -> None:
     text = serialize_job(JOB, (value,), {}, None, 1_795_953_600_000)
     decoded = decode_job(text)
-    assert decoded["f"] == "keep_unreadable_job" and decoded["a"][1] == "malformed"
+    assert decoded["f"] == "store_unreadable_job" and decoded["a"][1] == "malformed"
     assert "pickled" in decoded["a"][2]
 
 

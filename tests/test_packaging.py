@@ -63,7 +63,7 @@ def test_the_wheel_has_scripts_for_redis_schemas_and_type_markers(wheel: zipfile
 
 def test_the_wheel_installs_the_command(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert "match-ratings = worker.cli:main" in wheel.read(name).decode()
+    assert "match-ratings = match_ratings_worker.cli.app:main" in wheel.read(name).decode()
 
 
 def test_what_is_in_the_wheel_works_without_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_what_is_in_the_wheel_works_without_the_checkout(wheel: zipfile.ZipFile,
 import sys
 from pathlib import Path
 
-import contracts, worker
-from contracts import MatchFinished
-from worker.rating import SYSTEMS
-from worker.store import Store
+import match_ratings, worker
+from match_ratings import MatchFinished
+from match_ratings_worker.rating import SYSTEMS
+from match_ratings_worker.pipeline.ladder_store import Store
 
 for package in contracts, worker:
     assert Path(package.__file__).is_relative_to(sys.argv[1]), package.__file__
@@ -85,7 +85,7 @@ print("loaded")
     unpacked = str(tmp_path / "unpacked")
     env = {"PYTHONPATH": unpacked, "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
     assert run(sys.executable, "-c", program, unpacked, cwd=tmp_path, env=env) == "loaded\n"
-    command = "import sys; sys.argv[1:] = ['--help']; from worker.cli import main; main()"
+    command = "import sys; sys.argv[1:] = ['--help']; from match_ratings_worker.cli.app import main; main()"
     assert "leaderboard" in run(sys.executable, "-c", command, cwd=tmp_path, env=env)
 
 

@@ -20,11 +20,11 @@ from typing import Any
 import psutil
 import pytest
 
-from contracts.names import FIELD, JOB, QUEUE
 from embedded import Server
+from match_ratings.stream_names import FIELD, JOB, QUEUE
+from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
 from tests.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament
 from tests.processes import environment, until
-from worker.store import LEFT_BEHIND
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ class Crew:
         log = (self.directory / f"worker-{self.started}.log").open("wb")
         with log:
             worker = subprocess.Popen(
-                [sys.executable, "-m", "arq", "worker.settings.WorkerSettings"],
+                [sys.executable, "-m", "arq", "match_ratings_worker.settings.WorkerSettings"],
                 env=environment(self.server.url, self.config, **other),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -115,7 +115,7 @@ class Sent:
 
     def expected(self, ladder: str) -> Picture:
         """What the model makes of them."""
-        from worker.rating import Backgammon
+        from match_ratings_worker.rating import Backgammon
 
         rules = {"start": 1000, "rules": {"1.3.1": "2020-01-01T00:00:00Z"}} if ladder == "tavla" else {}
         model = Model(ladder, now=NOW, system=Backgammon.model_validate(rules))
@@ -247,7 +247,9 @@ def _consumers(client: Any) -> int:
     key = f"ratings:{{{LADDERS[0]}}}:match-finished"
     if not client.exists(key) or not client.xinfo_groups(key):
         return 0
-    return sum(consumer["name"] != LEFT_BEHIND.encode() for consumer in client.xinfo_consumers(key, "raters"))
+    return sum(
+        consumer["name"] != HANDOVER_CONSUMER.encode() for consumer in client.xinfo_consumers(key, "raters")
+    )
 
 
 @pytest.mark.parametrize("away", ["killed", "stopped", "frozen"])

@@ -15,13 +15,14 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from contracts import MatchFinished, publish
 from embedded import Server, free_port
+from match_ratings import MatchFinished, publish
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.keys import Keys
 from tests.fleets import wait_until
-from worker.engine import Engine, Limits
-from worker.keys import Keys
-from worker.rating import Backgammon
-from worker.store import Store
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 @contextmanager
 def worker(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
     env = {**os.environ, "RATINGS_IDLE_SECONDS": "2", "RATINGS_LOG_LEVEL": "warning", **environment}
-    process = subprocess.Popen([sys.executable, "-m", "worker", "worker", *arguments], env=env)
+    process = subprocess.Popen([sys.executable, "-m", "match_ratings_worker", "worker", *arguments], env=env)
     try:
         yield process
     finally:
@@ -110,7 +111,7 @@ async def test_a_worker_holds_no_more_messages_than_its_limit(redis: Redis, ladd
     # Given a message at the head of a line in another worker's hands, and a thousand behind it
     system = Backgammon()
     store = Store(redis, ladder, system, horizon=14 * 86_400_000)
-    await store.create_group()
+    await store.join_group()
     now = int(time.time() * 1000)
     for number in range(1000):
         await publish(
@@ -121,7 +122,7 @@ async def test_a_worker_holds_no_more_messages_than_its_limit(redis: Redis, ladd
         )
     await store.claim("another", "new", 1)
     # When a worker claims and rates as often as it likes
-    engine = Engine(store, ladder, system, "one", Limits(batch=64, waiting=128))
+    engine = BatchProcessor(store, ladder, system, "one", Limits(batch=64, waiting=128))
     for _ in range(20):
         await engine.claim_new()
         await engine.settle()

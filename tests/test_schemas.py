@@ -14,10 +14,11 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 import schemas
-from contracts import MatchFinished, TournamentFinished, dead_letters, inbox, outbox, publish
-from worker.engine import Engine, Limits
-from worker.rating import SYSTEMS
-from worker.store import Store
+from match_ratings import MatchFinished, TournamentFinished, dead_letters, inbox, outbox, publish
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.rating import SYSTEMS
 
 Json = dict[str, Any]
 
@@ -214,8 +215,8 @@ async def test_what_the_worker_writes_is_valid(fake: FakeAsyncRedis, ladder: str
     for name, system in SYSTEMS.items():
         own = f"{ladder}-{name}"
         store = Store(fake, own, system(), horizon=Limits().horizon)
-        engine = Engine(store, own, store.system, "w")
-        await store.create_group()
+        engine = BatchProcessor(store, own, store.system, "w")
+        await store.join_group()
         match = {**MATCH, "ladder": own, "finished_at": now, "length": 3}
         await publish(fake, MatchFinished(**match))
         await publish(fake, MatchFinished(**{**match, "match_id": "m-2", "winner": "bob", "cube": 4}))

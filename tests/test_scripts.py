@@ -19,16 +19,16 @@ from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from contracts import DeadLetter, MatchFinished, RatingUpdated
-from contracts.names import FIELD, GROUP
 from embedded import Endpoint, Server
+from match_ratings import DeadLetter, MatchFinished, RatingUpdated
+from match_ratings.stream_names import FIELD, GROUP
+from match_ratings_worker.pipeline.batch import Commit, Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.decide_batch import decide
+from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER, Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from tests.model import DAY, HORIZON, match, raw, tournament
-from worker.batch import decide
-from worker.engine import Engine, Limits
-from worker.entries import Commit
-from worker.intake import Intake
-from worker.rating import Backgammon, Game, Outcome, RatingSystem, State
-from worker.store import LEFT_BEHIND, Store
 
 
 @pytest.fixture(params=["fake", pytest.param("server", marks=pytest.mark.server)])
@@ -53,13 +53,13 @@ class Crew:
         self.keys = self.store.keys
         self.now = int(time.time() * 1000)
 
-    def engine(self, name: str, **limits: Any) -> Engine:
+    def engine(self, name: str, **limits: Any) -> BatchProcessor:
         store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
-        return Engine(store, self.ladder, self.system, name, replace(Limits(idle=0), **limits))
+        return BatchProcessor(store, self.ladder, self.system, name, replace(Limits(idle=0), **limits))
 
     async def send(self, *messages: dict[str, Any] | bytes | None) -> list[str]:
         """Adds messages to the inbox (None: an entry without one) and returns their ids."""
-        await self.store.create_group()
+        await self.store.join_group()
         await self.store.agree()
         ids = []
         for message in messages:
@@ -119,13 +119,13 @@ def crew(client: Redis, ladder: str) -> Crew:
     return Crew(client, ladder)
 
 
-async def work(engine: Engine) -> int:
+async def work(engine: BatchProcessor) -> int:
     """One round of an engine; returns how many messages it settled."""
     done = await engine.settle()
     return done + await engine.drain()
 
 
-async def finish(engine: Engine) -> None:
+async def finish(engine: BatchProcessor) -> None:
     """Works until nothing is left for this engine, its failed ratings tried again without a pause."""
     for _ in range(200):
         await engine.claim_stale()
@@ -160,7 +160,7 @@ async def dump(redis: Any, ladder: str) -> dict[str, Any]:
 
 
 @contextmanager
-def running(intake: Intake) -> Iterator[asyncio.Task[None]]:
+def running(intake: StreamConsumer) -> Iterator[asyncio.Task[None]]:
     """An intake at work; it is stopped at the end, and must still be running then."""
     task = asyncio.create_task(intake.run())
     try:
@@ -438,7 +438,7 @@ async def test_a_conflict_is_none_before_the_first_has_had_its_effect(crew: Crew
 # Commit
 
 
-async def prepared(crew: Crew, *messages: dict[str, Any]) -> tuple[Engine, list[Commit]]:
+async def prepared(crew: Crew, *messages: dict[str, Any]) -> tuple[BatchProcessor, list[Commit]]:
     """An engine that has claimed and decided, and what it is about to commit."""
     await crew.send(*messages)
     engine = crew.engine("one")
@@ -507,7 +507,7 @@ async def test_a_worker_that_lost_its_claim_lets_go_of_what_it_held(crew: Crew) 
     await finish(crew.engine("taker"))
     assert len(await crew.events()) == 6
     # When it wakes up, with no room for more, and a new match comes
-    with running(Intake(sleeper)):
+    with running(StreamConsumer(sleeper)):
         await crew.send(match("m-7"))
         # Then it finds out and rates the new one
         await until(lambda: crew.finished())
@@ -761,14 +761,14 @@ async def test_a_dead_letter_keeps_bytes_that_are_no_text(redis: Redis, ladder: 
 async def test_no_bytes_end_the_loop(redis: Redis, ladder: str) -> None:
     crew = Crew(redis, ladder)
     await crew.send(*TEXTS, *BYTES, match("m-1"))
-    with running(Intake(crew.engine("one", idle=3_600_000))):
+    with running(StreamConsumer(crew.engine("one", idle=3_600_000))):
         await until(lambda: crew.finished())
     assert len(await crew.events()) == 1
     assert [letter.message for letter in await crew.dead()] == [*TEXTS, *BYTES]
 
 
 async def test_an_entry_without_the_field_is_kept_whole(crew: Crew) -> None:
-    await crew.store.create_group()
+    await crew.store.join_group()
     await crew.redis.xadd(crew.keys.inbox, {"msg": raw(match("m-1")), "Message": "x"})
     await finish(crew.engine("one"))
     [letter] = await crew.dead()
@@ -778,7 +778,7 @@ async def test_an_entry_without_the_field_is_kept_whole(crew: Crew) -> None:
 
 
 async def test_further_fields_of_an_entry_do_not_matter(crew: Crew) -> None:
-    await crew.store.create_group()
+    await crew.store.join_group()
     message = raw({**match("m-1"), "finished_at": crew.now, "ladder": crew.ladder})
     await crew.redis.xadd(crew.keys.inbox, {"sent_by": b"\xff", FIELD: message, "x": ""})
     await finish(crew.engine("one"))
@@ -923,7 +923,7 @@ async def test_leaving_hands_everything_to_the_others_at_once(crew: Crew) -> Non
     await stopping.leave()
     # Then it is no consumer any more, and the others need not wait for the idle limit
     names = {info["name"] for info in await crew.redis.xinfo_consumers(crew.keys.inbox, GROUP)}
-    assert names == {LEFT_BEHIND.encode()} and not stopping.waiting
+    assert names == {HANDOVER_CONSUMER.encode()} and not stopping.waiting
     other = crew.engine("other", batch=300, idle=3_600_000)
     assert await other.claim_stale() == 249
     await finish(other)
@@ -989,7 +989,7 @@ async def test_a_long_line_of_messages_that_are_gone_is_healed_soon(crew: Crew) 
     await crew.redis.rpush(crew.keys.line("ada"), *[f"{n}-0" for n in range(1, 60)])
     await crew.send(match("m-1"))
     # Then a new match of this player does not wait a second for each
-    with running(Intake(crew.engine("one", idle=3_600_000))):
+    with running(StreamConsumer(crew.engine("one", idle=3_600_000))):
         await until(lambda: crew.finished(), 15)
     assert len(await crew.events()) == 1
 
@@ -1003,7 +1003,7 @@ async def test_a_loop_that_is_stopped_leaves_in_good_order(crew: Crew) -> None:
     slow = crew.engine("slow", idle=3_600_000)
     await slow.claim_new()
     await crew.send(match("m-2"), match("m-3"))
-    intake = Intake(crew.engine("one", idle=3_600_000))
+    intake = StreamConsumer(crew.engine("one", idle=3_600_000))
     task = asyncio.create_task(intake.run())
     await until(lambda: _holds(crew, "one", 2))
     # When it is stopped
@@ -1023,7 +1023,7 @@ async def _holds(crew: Crew, name: str, count: int) -> bool:
 
 async def test_the_loop_makes_a_new_group_when_somebody_destroyed_it(crew: Crew) -> None:
     # Given a loop at work
-    with running(Intake(crew.engine("one"))):
+    with running(StreamConsumer(crew.engine("one"))):
         await crew.send(match("m-1"))
         await until(lambda: crew.finished())
         # When the group is destroyed by hand and messages come
@@ -1043,7 +1043,7 @@ async def test_a_group_destroyed_under_a_backlog_rates_everything_once(crew: Cre
     await other.claim_new()
     # When the group is destroyed and made anew, so that everything is delivered again
     await crew.redis.xgroup_destroy(crew.keys.inbox, GROUP)
-    with running(Intake(one)), running(Intake(other)):
+    with running(StreamConsumer(one)), running(StreamConsumer(other)):
         await until(lambda: _is_empty(crew), 15)
     # Then each match is rated once, in order
     events = await crew.events()
@@ -1070,7 +1070,7 @@ async def test_messages_that_nobody_blocks_do_not_wait_for_those_that_somebody_d
     await slow.claim_new()
     await crew.send(match("x-2", ("eve", "fay")))
     await engine.claim_new()
-    with running(Intake(engine)):
+    with running(StreamConsumer(engine)):
         await asyncio.sleep(0.3)
         # When the slow one is done
         assert await work(slow) == 1
@@ -1089,7 +1089,7 @@ async def test_suspects_are_not_worked_off_at_one_a_second(crew: Crew) -> None:
     await crew.engine("first").claim_new()
     await crew.engine("second").claim_stale()
     # When a healthy worker comes
-    with running(Intake(crew.engine("third"))):
+    with running(StreamConsumer(crew.engine("third"))):
         await until(lambda: _has_events(crew, 60), 15)
 
 
@@ -1100,7 +1100,7 @@ async def test_a_worker_that_is_alive_and_full_keeps_its_messages(crew: Crew) ->
     await crew.send(*[match(f"m-{n}", ("ada", f"p{n}")) for n in range(1, 5)])
     full = crew.engine("full", waiting=4, idle=3_600_000)
     await full.claim_new()
-    with running(Intake(full)):
+    with running(StreamConsumer(full)):
         # When it has waited for longer than the limit after which a silent worker counts as gone
         await asyncio.sleep(2.5)
         other = crew.engine("other", idle=2_000)

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contracts import MatchFinished, Reason, TournamentFinished
-from contracts.names import MAX_MESSAGE_BYTES
+from match_ratings import MatchFinished, Reason, TournamentFinished
+from match_ratings.stream_names import MAX_MESSAGE_BYTES
+from match_ratings_worker.pipeline.validate_message import Message, Problem, digest, read_message
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.text import quote
 from tests.model import DAY, HORIZON, SKEW, match, raw, tournament, void
-from worker.rating import Backgammon
-from worker.validation import Message, Problem, digest, quote, read_message
 
 #: 2026-11-29T12:00:00Z.
 NOW = 1_795_953_600_000

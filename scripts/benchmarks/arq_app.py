@@ -21,11 +21,11 @@ from arq.jobs import serialize_job
 from arq.worker import create_worker, func
 
 from benchmarks.wire import pack
-from contracts import MatchFinished
-from contracts.names import leaderboard, outbox
+from match_ratings import MatchFinished
+from match_ratings.stream_names import leaderboard, outbox
+from match_ratings_worker.rating import Backgammon, Game, State
+from match_ratings_worker.storage.keys import Keys
 from peers.finish import Finish
-from worker.keys import Keys
-from worker.rating import Backgammon, Game, State
 
 __all__ = ["QUIET", "Empty", "EmptyTuned", "RateTuned", "queued"]
 

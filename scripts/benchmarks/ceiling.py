@@ -11,7 +11,7 @@ from benchmarks.processes import BenchError
 from benchmarks.recorder import Recorder
 from benchmarks.report import Column, Section, Target
 from benchmarks.throughput import WORKER, run_worker
-from contracts.names import inbox
+from match_ratings.stream_names import inbox
 
 __all__ = ["ceiling"]
 
@@ -56,7 +56,9 @@ def ceiling(lab: Lab) -> list[Section]:
 
 
 def _record(lab: Lab, commands: list[bytes]) -> tuple[list[bytes], str]:
-    for script in resources.files("worker").joinpath("lua").iterdir():  # so that EVALSHA never fails
+    for script in (
+        resources.files("match_ratings_worker.storage").joinpath("lua").iterdir()
+    ):  # so that EVALSHA never fails
         lab.wire.call("SCRIPT", "LOAD", script.read_text(encoding="utf-8"))
     lab.wire.at_once(lab.emptied())
     with Recorder(lab.server.port) as recorder, lab.workers(RATINGS_REDIS_URL=recorder.url) as workers:

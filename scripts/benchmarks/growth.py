@@ -10,8 +10,8 @@ from benchmarks.lab import Drain, Lab, Summary, summary
 from benchmarks.matches import LADDER, LONG, SHORT, Ids, Matches
 from benchmarks.processes import BenchError, Program
 from benchmarks.report import Column, Section, Spread, Target
-from contracts.names import inbox, outbox
-from worker.keys import Keys
+from match_ratings.stream_names import inbox, outbox
+from match_ratings_worker.storage.keys import Keys
 
 __all__ = ["growth"]
 
@@ -206,7 +206,12 @@ def _window(lab: Lab, workers: Sequence[Program], count: int) -> Drain:
 
     def look() -> tuple[int, float, float, float]:
         rated = lab.wire.call("XLEN", stream)
-        return rated, time.monotonic(), sum(worker.cpu() for worker in workers), lab.server_cpu()
+        return (
+            rated,
+            time.monotonic(),
+            sum(worker.cpu() for worker in workers),
+            lab.server_cpu(),
+        )
 
     deadline = time.monotonic() + 60
     before = after = look()

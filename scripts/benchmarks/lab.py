@@ -15,8 +15,8 @@ from benchmarks.matches import LADDER
 from benchmarks.processes import BenchError, Program, environment
 from benchmarks.report import Spread
 from benchmarks.wire import Wire, pack
-from contracts.names import GROUP, inbox, leaderboard, outbox
 from embedded import Server
+from match_ratings.stream_names import GROUP, inbox, leaderboard, outbox
 
 __all__ = ["Drain", "Lab", "Summary", "summary"]
 

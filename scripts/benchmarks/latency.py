@@ -10,7 +10,7 @@ from benchmarks.ends import Ends, Sent
 from benchmarks.lab import Lab
 from benchmarks.matches import LADDER, Matches
 from benchmarks.report import Column, Section, Spread, Target
-from contracts.names import inbox, outbox
+from match_ratings.stream_names import inbox, outbox
 
 __all__ = ["latency"]
 

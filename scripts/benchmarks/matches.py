@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.wire import pack
-from contracts import MatchFinished
-from contracts.names import FIELD, inbox
+from match_ratings import MatchFinished
+from match_ratings.stream_names import FIELD, inbox
 
 __all__ = ["LADDER", "LONG", "SHORT", "Ids", "Matches"]
 
@@ -49,7 +49,7 @@ class Matches:
     everyone_once: bool = False
 
     def messages(self, now_ms: int | None = None) -> list[str]:
-        """The messages, as `contracts.publish` writes them; they finished just before `now_ms`."""
+        """The messages, as `match_ratings.publish` writes them; they finished just before `now_ms`."""
         begin = (now_ms or int(time.time() * 1000)) - self.count - 1000
         pick = random.Random(self.seed)
         template = self._template()

@@ -13,7 +13,7 @@ from benchmarks.lab import Drain, Lab, summary
 from benchmarks.matches import Matches
 from benchmarks.processes import BenchError, Program, environment
 from benchmarks.report import Column, Section, Spread, Target
-from contracts.names import outbox
+from match_ratings.stream_names import outbox
 from peers.finish import KEY
 
 __all__ = ["COLUMNS", "WORKER", "run_jobs", "run_worker", "throughput"]

@@ -11,9 +11,9 @@ import pytest
 from redis.asyncio import Redis
 
 from embedded import Endpoint
+from match_ratings_worker.rating import SYSTEMS, Fibs, Game, Glicko2
 from tests.processes import command, config_file
 from tests.rounds import Rounds, now_ms
-from worker.rating import SYSTEMS, Fibs, Game, Glicko2
 
 PAPER = ("1400/30:1", "1550/100:0", "1700/300:0")
 

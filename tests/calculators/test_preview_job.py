@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from arq.connections import ArqRedis
 
-import contracts
-from contracts.names import PREVIEW, QUEUE
+import match_ratings
 from embedded import Server
+from match_ratings.stream_names import PREVIEW, QUEUE
+from match_ratings_worker.calculators.preview_from_ladder import preview_job
+from match_ratings_worker.environment import Ladder, Settings
+from match_ratings_worker.jobs.worker_settings import decode_job, encode_job
+from match_ratings_worker.rating import Backgammon, Glicko2
+from match_ratings_worker.runtime.worker_context import WorkerContext
 from tests.processes import Worker, config_file
-from worker.desk import Desk
-from worker.jobs import decode_job, encode_job
-from worker.previews import preview_job
-from worker.rating import Backgammon, Glicko2
-from worker.settings import Ladder, Settings
 
 
 def test_a_job_that_asks_wrongly_is_answered_and_not_kept() -> None:
@@ -29,8 +29,8 @@ def test_a_job_that_asks_wrongly_is_answered_and_not_kept() -> None:
 
 
 @pytest.fixture
-async def desk(server: Any, ladder: str, settings: None) -> AsyncIterator[Desk]:
-    found = Desk(Settings(redis_url=server.url), {ladder: Ladder(name=ladder, system=Backgammon())})
+async def desk(server: Any, ladder: str, settings: None) -> AsyncIterator[WorkerContext]:
+    found = WorkerContext(Settings(redis_url=server.url), {ladder: Ladder(name=ladder, system=Backgammon())})
     yield found
     await found.redis.aclose()
 
@@ -61,22 +61,24 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> None:
         ("{", 'payload: "{": Invalid JSON'),
     ],
 )
-async def test_wrong_requests_get_a_sentence(desk: Desk, ladder: str, payload: Any, words: str) -> None:
+async def test_wrong_requests_get_a_sentence(
+    desk: WorkerContext, ladder: str, payload: Any, words: str
+) -> None:
     if isinstance(payload, dict) and payload.get("ladder") == "LADDER":
         payload = {**payload, "ladder": ladder}
     answer = await preview_job({"desk": desk}, payload)
     assert list(answer) == ["error"] and answer["error"].startswith(words), answer
 
 
-async def test_the_answer_is_by_the_adopted_settings(desk: Desk, ladder: str) -> None:
-    from worker.adoption import adopt
-    from worker.channel import ClientChannel
+async def test_the_answer_is_by_the_adopted_settings(desk: WorkerContext, ladder: str) -> None:
+    from match_ratings_worker.ladder_settings.adopted_settings import adopt
+    from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 
     answer = await preview_job({"desk": desk}, {"ladder": ladder, "players": ["ada", "bob"], "cubes": [1]})
     assert (answer["system"], answer["new"]) == ("backgammon", ["ada", "bob"])
     assert [row["first"]["change"] for row in answer["outcomes"]] == [16, -16]
     keys = desk.keys(ladder)
-    await adopt(ClientChannel(desk.redis), keys, Glicko2(), instead_of="", who="x", why="x")
+    await adopt(ClientExecutor(desk.redis), keys, Glicko2(), instead_of="", who="x", why="x")
     answer = await preview_job({"desk": desk}, f'{{"ladder": "{ladder}", "players": ["ada", "bob"]}}')
     assert answer["system"] == "glicko2"
     assert {row["result"] for row in answer["outcomes"]} == {"win", "draw", "loss"}
@@ -87,16 +89,16 @@ async def test_a_match_server_asks_a_worker(tmp_path: Path) -> None:
         config = config_file(tmp_path / "x.toml", "club", system="fibs")
         with Worker.running(server.url, config, tmp_path / "log"):
             async with ArqRedis.from_url(server.url) as pool:
-                answer = await contracts.preview(pool, "club", ("ada", "bob"), lengths=[9])
+                answer = await match_ratings.preview(pool, "club", ("ada", "bob"), lengths=[9])
                 assert (answer["system"], answer["players"]) == ("fibs", ["ada", "bob"])
                 win, loss = answer["outcomes"]
                 assert win["first"]["change"] == pytest.approx(29.46) == -loss["first"]["change"]
                 with pytest.raises(ValueError, match='ladder: "other" is rated by no worker here'):
-                    await contracts.preview(pool, "other", ("ada", "bob"))
+                    await match_ratings.preview(pool, "other", ("ada", "bob"))
                 assert await pool.keys("arq:result:*")  # kept for a while
                 assert 0 < await pool.pttl((await pool.keys("arq:result:*"))[0]) <= 60_000
         async with ArqRedis.from_url(server.url) as pool:
             with pytest.raises(TimeoutError):
-                await contracts.preview(pool, "club", ("ada", "bob"), timeout=0.3)
+                await match_ratings.preview(pool, "club", ("ada", "bob"), timeout=0.3)
             await asyncio.sleep(0.05)
             assert await pool.zcard(QUEUE) <= 1

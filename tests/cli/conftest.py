@@ -16,16 +16,16 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 from redis import Redis
 
-from contracts.names import FIELD, GROUP
 from embedded import Endpoint
-from worker import cli
-from worker.connect import connect
-from worker.engine import Engine
-from worker.keys import Keys
-from worker.rating import Backgammon
-from worker.store import Store
+from match_ratings.stream_names import FIELD, GROUP
+from match_ratings_worker import cli
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 
-MATCH_RATINGS = [sys.executable, "-c", "from worker.cli import main; main()"]
+MATCH_RATINGS = [sys.executable, "-c", "from match_ratings_worker.cli.app import main; main()"]
 
 
 class Result(NamedTuple):
@@ -98,8 +98,8 @@ class Site:
     async def _rate(self) -> None:
         async with connect(self.url) as redis:
             store = Store(redis, self.ladder, Backgammon(), horizon=14 * 86_400_000)
-            engine = Engine(store, self.ladder, Backgammon(), "test")
-            await store.create_group()
+            engine = BatchProcessor(store, self.ladder, Backgammon(), "test")
+            await store.join_group()
             while await engine.claim_new() or engine.waiting:
                 await engine.settle()
             await redis.xgroup_delconsumer(self.keys.inbox, GROUP, "test")

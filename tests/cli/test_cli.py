@@ -56,7 +56,7 @@ def test_each_command_has_help(call: Any, command: str) -> None:
 
 def test_the_help_starts_without_the_heavy_modules() -> None:
     code = (
-        "import sys; from worker.cli import call; call(['--help']);"
+        "import sys; from match_ratings_worker.cli.app import call; call(['--help']);"
         "sys.exit(any(name in sys.modules for name in ('redis', 'arq', 'pydantic_settings', 'contracts')))"
     )
     assert (
@@ -204,9 +204,13 @@ def test_an_output_that_takes_nothing_is_one_line(settings: pytest.MonkeyPatch, 
 
 
 def test_closed_streams_are_no_error(site: Any, spawn: Spawn) -> None:
-    command = f'exec "{sys.executable}" -c "from worker.cli import main; main()" status >&- 2>&- <&-'
+    command = (
+        f'exec "{sys.executable}" -c "from match_ratings_worker.cli import main; main()" status >&- 2>&- <&-'
+    )
     assert subprocess.run(["/bin/sh", "-c", command], check=False, timeout=10).returncode == 0
-    command = f'exec "{sys.executable}" -c "from worker.cli import main; main()" submit - <&-'
+    command = (
+        f'exec "{sys.executable}" -c "from match_ratings_worker.cli.app import main; main()" submit - <&-'
+    )
     done = subprocess.run(["/bin/sh", "-c", command], check=False, timeout=10, capture_output=True, text=True)
     assert done.returncode == 2
     assert one_line(done.stderr) == "FILE: standard input is closed"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from contracts.names import GROUP
-from worker.queries.streams import entries
+from match_ratings.stream_names import GROUP
+from match_ratings_worker.storage.stream_pages import entries
 
 #: Ids that are allowed and try to act on a terminal, or to hide; and how they are shown.
 HOSTILE = {

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from embedded import Server
-from worker.commands.lines import LONGEST, batches
+from match_ratings_worker.cli.line_batches import LONGEST, batches
 
 
 def lines(*messages: Any) -> bytes:

@@ -15,15 +15,16 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from contracts import RatingUpdated
-from contracts.names import FIELD
+from match_ratings import RatingUpdated
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.audit import Archive, Report, audit
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.rating import Backgammon, RatingSystem
+from match_ratings_worker.storage.keys import Keys
 from tests.model import DAY, match, tournament
-from worker.audit import Archive, Report, audit
-from worker.engine import Engine, Limits
-from worker.intake import Intake
-from worker.keys import Keys
-from worker.rating import Backgammon, RatingSystem
-from worker.store import Store
 
 #: Long enough for rating periods of a month to end in it.
 HORIZON = 80 * DAY
@@ -37,11 +38,13 @@ class Bench:
         self.ladder, self.system = ladder, system or Backgammon()
         self.keys = Keys(ladder)
         self.now = int(time.time() * 1000)
-        self.engines: list[Engine] = []
+        self.engines: list[BatchProcessor] = []
 
-    def engine(self, name: str = "one", **limits: Any) -> Engine:
+    def engine(self, name: str = "one", **limits: Any) -> BatchProcessor:
         store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
-        return Engine(store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0, **limits))
+        return BatchProcessor(
+            store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0, **limits)
+        )
 
     async def send(self, *messages: dict[str, Any]) -> list[str]:
         """Puts messages into the inbox; returns their ids."""
@@ -59,11 +62,11 @@ class Bench:
     async def work(self, workers: int = 1, **limits: Any) -> None:
         """Rates all that is in the inbox, by so many engines side by side."""
         engines = [self.engine(f"engine-{number}", **limits) for number in range(workers)]
-        await engines[0].store.create_group()
+        await engines[0].store.join_group()
         await engines[0].store.agree()
         await asyncio.gather(*(self._finish(engine) for engine in engines))
 
-    async def _finish(self, engine: Engine) -> None:
+    async def _finish(self, engine: BatchProcessor) -> None:
         for _ in range(100_000):
             came = await engine.claim_new()
             done = await engine.settle() + await engine.drain()
@@ -174,11 +177,11 @@ class Bench:
 @contextmanager
 def working(url: str, ladder: str, system: RatingSystem) -> Iterator[None]:
     """A worker in a thread of its own."""
-    ready, intakes = threading.Event(), list[tuple[Intake, asyncio.AbstractEventLoop]]()
+    ready, intakes = threading.Event(), list[tuple[StreamConsumer, asyncio.AbstractEventLoop]]()
 
     async def run() -> None:
         async with Redis.from_url(url) as redis:
-            intake = Intake(Bench(redis, ladder, system).engine("threaded"))
+            intake = StreamConsumer(Bench(redis, ladder, system).engine("threaded"))
             intakes.append((intake, asyncio.get_running_loop()))
             ready.set()
             await intake.run()

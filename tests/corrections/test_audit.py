@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from embedded import Endpoint
+from match_ratings_worker.audit import Kind, audit
+from match_ratings_worker.ladder_settings.adopted_settings import adopt, settings_digest
+from match_ratings_worker.migration.import_players import Importer
+from match_ratings_worker.migration.player_records import Reader
+from match_ratings_worker.pipeline.close_due_periods import Closing
+from match_ratings_worker.rating import SYSTEMS, Backgammon, Fibs, Fide, GlickoPeriods, RatingSystem
+from match_ratings_worker.storage.pipelined_connection import ClientExecutor
+from match_ratings_worker.storage.stream_ids import parse_stream_id
 from tests.conftest import RUN
 from tests.corrections.conftest import HORIZON, Bench
 from tests.model import DAY, match, tournament
-from worker.adoption import adopt, settings_digest
-from worker.audit import Kind, audit
-from worker.audit.rules import place
-from worker.channel import ClientChannel
-from worker.closing import Closing
-from worker.moving.importer import Importer
-from worker.moving.records import Reader
-from worker.rating import SYSTEMS, Backgammon, Fibs, Fide, GlickoPeriods, RatingSystem
 
 Tamper = Callable[[Bench], Awaitable[Any]]
 
@@ -293,7 +293,7 @@ async def test_a_trimmed_ledger_is_vouched_for_as_far_as_it_goes(
     assert report.since == int((await bench.events())[0].id.split("-")[0])  # type: ignore[union-attr]
     # With the archive in front it is whole again
     report = await bench.audit(
-        archive=lambda after: (event for event in taken if place(event[0]) > place(after))
+        archive=lambda after: (event for event in taken if parse_stream_id(event[0]) > parse_stream_id(after))
     )
     assert not report.total, report.first
     assert (report.whole, report.since) == (True, int(taken[0][0].split("-")[0]))
@@ -309,7 +309,7 @@ async def test_events_that_are_archived_while_it_reads_are_not_missed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await bench.rate(*bench.traffic(random.Random(7), 120))
-    monkeypatch.setattr("worker.audit.ledger._PAGE", 7)
+    monkeypatch.setattr("match_ratings_worker.ledger.read_ledger._PAGE", 7)
     archived: list[tuple[str, bytes]] = []
     fed = 0
 
@@ -337,7 +337,9 @@ async def test_events_that_are_archived_while_it_reads_are_not_missed(
 
     monkeypatch.setattr(bench.redis, "pipeline", lambda transaction=True: Pipe())
     report = await bench.audit(
-        archive=lambda after: [event for event in archived if place(event[0]) > place(after)]
+        archive=lambda after: [
+            event for event in archived if parse_stream_id(event[0]) > parse_stream_id(after)
+        ]
     )
     assert not report.total, report.first
     assert report.whole
@@ -351,7 +353,7 @@ async def test_events_that_are_archived_while_it_reads_are_not_missed(
 async def bring(bench: Bench, *lines: dict[str, Any], replace: bool = False) -> None:
     """Imports players from another rater."""
     store = bench.engine().store
-    await store.create_group()
+    await store.join_group()
     await store.agree()
     reader = Reader(bench.system, bench.now)
     records = [reader.json(orjson.dumps(line)) for line in lines]
@@ -386,7 +388,7 @@ async def test_each_event_is_judged_by_the_settings_that_were_adopted_then(bench
     await bench.rate(match("m-1"), match("m-2"))
     dated = Backgammon.model_validate({"start": 1500, "rules": {"1.3.1": bench.now + 9 * DAY}})
     later = Bench(bench.redis, bench.ladder, dated)
-    line, digest = ClientChannel(bench.redis), settings_digest(bench.system)
+    line, digest = ClientExecutor(bench.redis), settings_digest(bench.system)
     assert await adopt(line, bench.keys, dated, instead_of=digest, who="a test", why="other rules")
     await later.rate(match("m-3"), later.void("m-1"))
     assert [event.rules for event in await bench.events()] == ["1.3.1", "1.3.1", "1.2.0", "1.3.1"]

@@ -15,12 +15,12 @@ import pytest
 from redis.asyncio import Redis
 
 from embedded import Endpoint
+from match_ratings_worker import cli
+from match_ratings_worker.cli.commands import void_player
+from match_ratings_worker.rating import Backgammon, GlickoPeriods, RatingSystem
 from tests.corrections.conftest import Bench, working
 from tests.model import DAY, match, tournament
 from tests.processes import Worker, command, config_file, until
-from worker import cli
-from worker.commands import void_player
-from worker.rating import Backgammon, GlickoPeriods, RatingSystem
 
 
 class Result(NamedTuple):

@@ -11,16 +11,16 @@ import pytest
 from arq.connections import ArqRedis, RedisSettings, create_pool
 from redis.asyncio import Redis
 
-from contracts import QUEUE
 from embedded import Endpoint, Server
+from match_ratings import QUEUE
+from match_ratings_worker.environment import Ladder, Settings
+from match_ratings_worker.jobs.void_jobs import VOID_JOBS
+from match_ratings_worker.jobs.worker_settings import decode_job
+from match_ratings_worker.rating import Backgammon, GlickoPeriods, RatingSystem
+from match_ratings_worker.runtime.worker_context import WorkerContext
 from tests.corrections.conftest import HORIZON, Bench, working
 from tests.model import DAY, match
 from tests.processes import Worker, config_file
-from worker.desk import Desk
-from worker.jobs import decode_job
-from worker.jobs_voids import VOID_JOBS
-from worker.rating import Backgammon, GlickoPeriods, RatingSystem
-from worker.settings import Ladder, Settings
 
 #: arq closes its connections in redis-py's old way.
 pytestmark = pytest.mark.filterwarnings("ignore:Call to deprecated close:DeprecationWarning")
@@ -32,7 +32,7 @@ class Office:
     def __init__(self, url: str, bench: Bench, system: RatingSystem, *, shadow: bool = False) -> None:
         settings = Settings(redis_url=url, horizon_days=HORIZON / DAY, shadow=shadow)
         ladders = {name: Ladder(name=name, system=system) for name in (bench.ladder, "other")}
-        self.desk = Desk(settings, ladders)
+        self.desk = WorkerContext(settings, ladders)
         self.ladder = bench.ladder
 
     async def __call__(self, name: str, **request: Any) -> dict[str, Any]:

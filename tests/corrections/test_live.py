@@ -13,11 +13,11 @@ import pytest
 from redis.asyncio import Redis
 
 from embedded import Endpoint
+from match_ratings_worker.audit import Kind
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.rating import SYSTEMS, RatingSystem
 from tests.corrections.conftest import Bench
 from tests.model import match
-from worker.audit import Kind
-from worker.intake import Intake
-from worker.rating import SYSTEMS, RatingSystem
 
 
 @asynccontextmanager
@@ -27,7 +27,8 @@ async def busy(url: str, ladder: str, system: RatingSystem, players: int = 40) -
         redis = [await stack.enter_async_context(Redis.from_url(url)) for _ in range(4)]
         bench = Bench(redis[0], ladder, system)
         intakes = [
-            Intake(Bench(client, ladder, system).engine(f"worker-{n}")) for n, client in enumerate(redis[1:3])
+            StreamConsumer(Bench(client, ladder, system).engine(f"worker-{n}"))
+            for n, client in enumerate(redis[1:3])
         ]
         running = [asyncio.create_task(intake.run()) for intake in intakes]
         sender = Bench(redis[3], ladder, system)
@@ -63,9 +64,9 @@ async def busy(url: str, ladder: str, system: RatingSystem, players: int = 40) -
 @pytest.fixture
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes an audit take so many steps that a lot happens between them."""
-    monkeypatch.setattr("worker.audit.ledger._PAGE", 100)
-    monkeypatch.setattr("worker.audit.follow.PAGE", 3)
-    monkeypatch.setattr("worker.audit.mend.PAGE", 3)
+    monkeypatch.setattr("match_ratings_worker.ledger.read_ledger._PAGE", 100)
+    monkeypatch.setattr("match_ratings_worker.audit.follow_ledger.PAGE", 3)
+    monkeypatch.setattr("match_ratings_worker.audit.repair.PAGE", 3)
 
 
 @pytest.mark.parametrize("name", ["backgammon", "glicko-periods"])

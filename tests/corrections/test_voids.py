@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 
-from contracts.names import GROUP
 from embedded import Endpoint
+from match_ratings.stream_names import GROUP
+from match_ratings_worker.rating import SYSTEMS, GlickoPeriods
 from tests.conftest import RUN
 from tests.corrections.conftest import Bench
 from tests.model import DAY, match, tournament
-from worker.rating import SYSTEMS, GlickoPeriods
 
 
 async def test_a_match_is_taken_back_wholly_and_nothing_else(bench: Bench) -> None:

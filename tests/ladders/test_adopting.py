@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from contracts import RatingUpdated
-from contracts.names import FIELD
 from embedded import Endpoint
+from match_ratings import RatingUpdated
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.storage.keys import Keys
 from tests.processes import Worker, command, config_file, until
-from worker.keys import Keys
 
 pytestmark = pytest.mark.slow
 

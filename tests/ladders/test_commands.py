@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from embedded import Endpoint
+from match_ratings_worker.ladder_settings.adopted_settings import (
+    Adoption,
+    UnknownSettings,
+    in_force,
+    settings_digest,
+)
+from match_ratings_worker.rating import Backgammon, Glicko2
+from match_ratings_worker.storage.keys import Keys
 from tests.processes import Ended, command, config_file
-from worker.adoption import Adoption, UnknownSettings, in_force, settings_digest
-from worker.keys import Keys
-from worker.rating import Backgammon, Glicko2
 
 LONG_AGO = "2020-01-01T00:00:00Z"
 Run = Callable[..., Ended]
@@ -125,7 +130,7 @@ def test_a_date_in_the_future_needs_no_force(site: Site) -> None:
 def test_who_was_faster_wins(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.adopt()
     site.configure(start=1600)
-    from worker import adoption
+    from match_ratings_worker.ladder_settings import adopted_settings as adoption
 
     real = adoption.adopt
 

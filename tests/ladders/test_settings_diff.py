@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from worker.rating import Backgammon, Fide, Glicko2, RatingSystem
-from worker.settings_diff import Difference, Use, dangers, differences, flat
+from match_ratings_worker.ladder_settings.settings_diff import (
+    Difference,
+    Use,
+    differences,
+    flat,
+    risks,
+)
+from match_ratings_worker.rating import Backgammon, Fide, Glicko2, RatingSystem
 
 NOW = 1_790_000_000_000  # 2026-09-21
 DAY = 86_400_000
@@ -20,14 +26,14 @@ def dated(days: float) -> Backgammon:
 
 
 def test_a_date_in_the_future_is_safe() -> None:
-    assert dangers(PLAIN, dated(1), USED) == []
-    assert dangers(dated(1), dated(2), USED) == []  # moved, before it came into force
-    assert dangers(dated(2), PLAIN, USED) == []  # taken back, in time
+    assert risks(PLAIN, dated(1), USED) == []
+    assert risks(dated(1), dated(2), USED) == []  # moved, before it came into force
+    assert risks(dated(2), PLAIN, USED) == []  # taken back, in time
 
 
 @pytest.mark.parametrize(("minutes", "safe"), [(4.9, False), (5, False), (5.1, True)])
 def test_a_date_that_a_servers_clock_may_have_reached_is_not_safe(minutes: float, safe: bool) -> None:
-    found = dangers(PLAIN, dated(minutes / 24 / 60), USED)
+    found = risks(PLAIN, dated(minutes / 24 / 60), USED)
     assert (not found) == safe
     assert safe or "is less than 5 minutes ahead, as a clock may be: matches" in found[0]
 
@@ -50,36 +56,36 @@ def test_a_date_that_a_servers_clock_may_have_reached_is_not_safe(minutes: float
 def test_a_date_in_the_past_changes_the_rules_for_finished_games(
     old: Backgammon, new: Backgammon, words: str
 ) -> None:
-    (danger,) = dangers(old, new, USED)
+    (danger,) = risks(old, new, USED)
     assert danger.startswith("rules: ") and words in danger
 
 
 def test_a_setting_without_a_date_applies_to_games_that_have_finished() -> None:
-    (danger,) = dangers(Glicko2(), Glicko2(tau=0.5), USED)
+    (danger,) = risks(Glicko2(), Glicko2(tau=0.5), USED)
     assert danger.startswith("tau: the change from 0.75 to 0.5 has no date")
     assert "3 messages wait" in danger
 
 
 def test_what_changes_no_rating_is_safe() -> None:
-    assert dangers(Glicko2(), Glicko2(listed_rd=90, provisional_rd=120), USED) == []
+    assert risks(Glicko2(), Glicko2(listed_rd=90, provisional_rd=120), USED) == []
 
 
 def test_another_system_reads_the_ratings_differently() -> None:
-    found = dangers(Glicko2(), Backgammon(), USED)
+    found = risks(Glicko2(), Backgammon(), USED)
     assert "12 changes were made by glicko2, and backgammon would go on from those ratings" in found[0]
     assert "rd, volatility" in found[0]
     assert len(found) == 2 and "3 messages wait" in found[1]
 
 
 def test_games_that_are_held_would_be_lost_to_another_system() -> None:
-    found = dangers(Fide(), Backgammon(), Use(NOW, rated=0, waiting=0, held=7))
+    found = risks(Fide(), Backgammon(), Use(NOW, rated=0, waiting=0, held=7))
     assert len(found) == 1 and "7 players have games held" in found[0] and "close-period --early" in found[0]
 
 
 def test_settings_that_cannot_be_read_are_dangerous_and_an_unused_ladder_is_not() -> None:
-    assert len(dangers(None, Backgammon(), USED)) == 1
+    assert len(risks(None, Backgammon(), USED)) == 1
     unused = Use(NOW, rated=0, waiting=0, held=0)
-    assert dangers(None, Backgammon(), unused) == dangers(Fide(), Glicko2(), unused) == []
+    assert risks(None, Backgammon(), unused) == risks(Fide(), Glicko2(), unused) == []
 
 
 def test_field_by_field_with_dates_by_their_version() -> None:

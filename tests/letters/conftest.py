@@ -14,17 +14,18 @@ import pytest
 from fakeredis import FakeAsyncRedis
 from redis.asyncio import Redis
 
-from contracts import RatingUpdated
-from contracts.names import FIELD
 from embedded import Endpoint
-from worker.engine import Engine, Limits
-from worker.intake import Intake
-from worker.keys import Keys
-from worker.letters import Filter, Letters, Order, Outcome, Replay, Result, Setup
-from worker.queries import Letter
-from worker.queries import letters as all_letters
-from worker.rating import Backgammon, RatingSystem
-from worker.store import Store
+from match_ratings import RatingUpdated
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.dead_letters import Filter, Letters, Order, Outcome, Replay, Result, Setup
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import letters as all_letters
+from match_ratings_worker.rating import Backgammon, RatingSystem
+from match_ratings_worker.storage.keys import Keys
 
 DAY = 86_400_000
 HORIZON = 14 * DAY
@@ -73,14 +74,14 @@ class Office:
             ids.append((await self.redis.xadd(self.keys.dead_letters, letter)).decode())
         return ids
 
-    def engine(self, name: str = "test", **limits: Any) -> Engine:
+    def engine(self, name: str = "test", **limits: Any) -> BatchProcessor:
         store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
-        return Engine(store, self.ladder, self.system, name, Limits(**limits))
+        return BatchProcessor(store, self.ladder, self.system, name, Limits(**limits))
 
     async def work(self) -> None:
         """Rates all that is in the inbox."""
         engine = self.engine()
-        await engine.store.create_group()
+        await engine.store.join_group()
         while await engine.claim_new() or engine.waiting:
             await engine.settle()
         await engine.leave()
@@ -92,9 +93,9 @@ class Office:
         return await self.dead()
 
     @asynccontextmanager
-    async def worker(self) -> AsyncIterator[Intake]:
+    async def worker(self) -> AsyncIterator[StreamConsumer]:
         """A worker that runs meanwhile."""
-        intake = Intake(self.engine("worker"))
+        intake = StreamConsumer(self.engine("worker"))
         task = asyncio.create_task(intake.run())
         try:
             while not await self.letters.workers(30_000):

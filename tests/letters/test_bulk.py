@@ -12,11 +12,11 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from contracts import RatingUpdated
 from embedded import Endpoint
+from match_ratings import RatingUpdated
+from match_ratings_worker.dead_letters import Order, Outcome, Replay
 from tests.letters.conftest import Office, tally
 from tests.processes import Worker, config_file
-from worker.letters import Order, Outcome, Replay
 
 LETTERS, LIVE = 5_000, 100
 
@@ -120,7 +120,7 @@ async def test_while_the_inbox_is_full_of_live_matches_nothing_is_moved(office: 
     await fill(office, 20)
     await office.send(*[office.match(f"live-{number}") for number in range(40)])
     engine = office.engine("slow")
-    await engine.store.create_group()
+    await engine.store.join_group()
     await engine.claim_new()
     task = asyncio.create_task(office.results(room=30, patience=5.0))
     # When a replay runs, then it waits

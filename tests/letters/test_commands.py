@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from contracts.names import FIELD
 from embedded import Endpoint
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 from tests.letters.conftest import DAY, HORIZON
 from tests.processes import Ended, Worker, command, config_file, until
-from worker.connect import connect
-from worker.engine import Engine
-from worker.keys import Keys
-from worker.rating import Backgammon
-from worker.store import Store
 
 
 class Desk:
@@ -55,8 +55,8 @@ class Desk:
     async def _work(self) -> None:
         async with connect(self.url) as redis:
             store = Store(redis, self.ladder, Backgammon(), horizon=HORIZON)
-            engine = Engine(store, self.ladder, Backgammon(), "test")
-            await store.create_group()
+            engine = BatchProcessor(store, self.ladder, Backgammon(), "test")
+            await store.join_group()
             while await engine.claim_new() or engine.waiting:
                 await engine.settle()
             await engine.leave()
@@ -308,7 +308,13 @@ def on_a_terminal(desk: Desk, *arguments: str, typed: bytes = b"", piped: bool =
     ours, theirs = pty.openpty()
     wanted = {"TERM": "xterm", "RATINGS_REDIS_URL": desk.url, "RATINGS_CONFIG": str(desk.config)}
     process = subprocess.Popen(
-        [sys.executable, "-c", "from worker.cli import main; main()", "dead-letters", *arguments],
+        [
+            sys.executable,
+            "-c",
+            "from match_ratings_worker.cli.app import main; main()",
+            "dead-letters",
+            *arguments,
+        ],
         stdin=theirs,
         stdout=subprocess.PIPE if piped else theirs,
         stderr=theirs,

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from match_ratings_worker.dead_letters import Diagnosis, Outcome, Setup, assigned, diagnose, inspect
+from match_ratings_worker.pipeline.validate_message import Problem, read_message
+from match_ratings_worker.rating import Backgammon
 from tests.letters.conftest import DAY, HORIZON, Office
-from worker.letters import Diagnosis, Outcome, Setup, assigned, diagnose, inspect
-from worker.rating import Backgammon
-from worker.validation import Problem, read_message
 
 NOW = int(time.time() * 1000)
 SETUP = Setup("here", Backgammon(), HORIZON, 30_000)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from contracts import DeadLetter
+from match_ratings import DeadLetter
+from match_ratings_worker.dead_letters import NotAllowed, Outcome, assigned, edit
+from match_ratings_worker.dead_letters.edit_message import compact, laid_out
 from tests.letters.conftest import DAY, HORIZON, Office, outcomes
-from worker.letters import NotAllowed, Outcome, assigned, edit
-from worker.letters.edit import compact, laid_out
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,14 @@ from arq.connections import ArqRedis, RedisSettings, create_pool
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError
 
-from contracts import QUEUE
 from embedded import Server
+from match_ratings import QUEUE
+from match_ratings_worker.environment import Ladder, Settings
+from match_ratings_worker.jobs import dead_letter_jobs as jobs_letters
+from match_ratings_worker.jobs.dead_letter_jobs import LETTER_JOBS
+from match_ratings_worker.jobs.worker_settings import decode_job, encode_job
 from tests.letters.conftest import Office
 from tests.processes import Worker, config_file
-from worker import jobs_letters
-from worker.jobs import decode_job, encode_job
-from worker.jobs_letters import LETTER_JOBS
-from worker.settings import Ladder, Settings
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -190,7 +190,7 @@ def test_the_jobs_are_known_to_the_worker_and_no_others() -> None:
         raw = orjson.dumps({"f": name, "a": [{"all": True}], "k": {}, "et": 1, "t": None})
         assert decode_job(raw)["f"] == name and decode_job(raw)["a"] == [{"all": True}]
     raw = orjson.dumps({"f": "dead_letters_drop", "a": [], "k": {}, "et": 1, "t": None})
-    assert decode_job(raw)["f"] == "keep_unreadable_job"
+    assert decode_job(raw)["f"] == "store_unreadable_job"
 
 
 async def pool(server: Server) -> ArqRedis:

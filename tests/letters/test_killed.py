@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from contracts.names import FIELD
 from embedded import Endpoint
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.dead_letters import Filter, Order, Replay, Setup
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 from tests.letters.conftest import HORIZON
 from tests.processes import Worker, command, config_file, until
-from worker.connect import connect
-from worker.keys import Keys
-from worker.letters import Filter, Order, Replay, Setup
-from worker.rating import Backgammon
 
 #: Dead letters, and how many of them a replay cannot rate.
 LETTERS, WRONG = 1500, 300

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from contracts import RatingUpdated
-from contracts.messages import Cause
+from match_ratings import RatingUpdated
+from match_ratings.messages import Cause
+from match_ratings_worker.dead_letters import Filter, Letters, Outcome, Setup
+from match_ratings_worker.ledger.sqlite_archive import Archive
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.rating import Backgammon
 from tests.letters.conftest import DAY, HORIZON, Office, outcomes, tally
-from worker.archive import Archive
-from worker.engine import Limits
-from worker.letters import Filter, Letters, Outcome, Setup
-from worker.rating import Backgammon
 
 STATEMENT = "the server was down that week"
 

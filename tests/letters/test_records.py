@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from match_ratings_worker.dead_letters import BadRecord, Letters, Record, edit, record_of
+from match_ratings_worker.dead_letters.edit_history import extended
+from match_ratings_worker.queries import Letter
 from tests.letters.conftest import Office, outcomes
-from worker.letters import BadRecord, Letters, Record, edit, record_of
-from worker.letters.history import extended
-from worker.queries import Letter
 
 LETTER = Letter("7-1", b"\xff", "invalid", "x", "5-0", 3, 1_700_000_000_000, 1_700_000_000_001, "")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from match_ratings_worker.dead_letters import Filter, Outcome, Result
 from tests.letters.conftest import DAY, HORIZON, Office, outcomes, tally
-from worker.letters import Filter, Outcome, Result
 
 
 async def test_what_failed_for_a_while_is_rated(office: Office) -> None:
@@ -183,7 +183,7 @@ async def test_it_ends_when_the_workers_end_or_nothing_moves(office: Office) -> 
     # Given a worker that was there a moment ago
     await office.bury(*[office.match(f"m-{n}") for n in range(20)])
     engine = office.engine("silent")
-    await engine.store.create_group()
+    await engine.store.join_group()
     await engine.claim_new()
     # When it does nothing, then the replay gives up after its patience; nothing is lost
     results = await office.results(room=8, patience=0.2)
@@ -200,7 +200,7 @@ async def test_a_run_that_was_cut_off_is_taken_up_under_its_name(office: Office)
     # Given a replay that ended in the middle, and letters that died since
     await office.bury(*[office.match(f"m-{n}", cube=n % 2 + 1) for n in range(20)])
     engine = office.engine("silent")
-    await engine.store.create_group()
+    await engine.store.join_group()
     await engine.claim_new()
     await office.results(name="run1", room=8, patience=0.1)
     await office.bury(office.match("later"))

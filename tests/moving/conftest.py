@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from match_ratings_worker.storage.keys import Keys
 from tests.cli.conftest import Cli, Result, Site, call, settings, site, spawn
-from worker.keys import Keys
 
 __all__ = ["DAY", "HORIZON", "Cli", "Result", "Site", "call", "dump", "settings", "site", "spawn"]
 
@@ -29,8 +29,8 @@ _SETTINGS = ("settings", "settings-history", "counts")
 #: Runs the command line and ends itself by SIGKILL at the n-th call of a script, before or after it.
 _KILLED = """
 import os, signal, sys
-from worker import cli
-from worker.scripts import Script
+from match_ratings_worker import cli
+from match_ratings_worker.storage.lua_scripts import Script
 number, when, name = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 wanted, calls, original = Script(name).sha, 0, Script.__call__
 async def call(self, line, keys, args):

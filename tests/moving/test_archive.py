@@ -16,15 +16,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from embedded import Endpoint
+from match_ratings_worker.environment import ConfigError, Ladder, Settings, load_settings
+from match_ratings_worker.jobs.worker_settings import housekeeping
+from match_ratings_worker.ledger.archive_and_trim import Archiver, Refused
+from match_ratings_worker.ledger.sqlite_archive import Archive
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.runtime.worker_context import WorkerContext
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 from tests.moving.conftest import DAY, Cli, Site, now_ms, payload
-from worker.archive import Archive
-from worker.archivist import Archivist, Refused
-from worker.connect import connect
-from worker.desk import Desk
-from worker.jobs import housekeeping
-from worker.keys import Keys
-from worker.rating import Backgammon
-from worker.settings import ConfigError, Ladder, Settings, load_settings
 
 #: How long the tests keep events.
 KEEP = 20 * DAY
@@ -66,11 +66,11 @@ class House:
             try:
                 async with connect(self.site.url) as redis:
                     options = {"keep": KEEP, **self.options}
-                    archivist = Archivist(redis, archive, **options)
+                    archiver = Archiver(redis, archive, **options)
                     if adopt:
-                        await archivist.adopt(self.site.ladder, self.site.keys)
+                        await archiver.adopt(self.site.ladder, self.site.keys)
                     return [
-                        tuple(await archivist.run(self.site.ladder, self.site.keys))  # type: ignore[misc]
+                        tuple(await archiver.run(self.site.ladder, self.site.keys))  # type: ignore[misc]
                         for _ in range(times)
                     ]
             finally:
@@ -123,7 +123,7 @@ def test_a_run_ends_in_time_and_the_next_goes_on(
     site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = write(site.redis, site.keys, [30.0] * 1000)
-    monkeypatch.setattr("worker.archivist._LONGEST_RUN", 0)
+    monkeypatch.setattr("match_ratings_worker.ledger.archive_and_trim._LONGEST_RUN", 0)
     house = House(site, tmp_path / "a.db", page=100)
     first = house.run()
     assert first[0][0] == 100
@@ -178,7 +178,7 @@ def test_two_processes_with_one_file_do_no_harm(site: Any, tmp_path: Path) -> No
     async def main() -> list[Any]:
         archives = [Archive(tmp_path / "a.db", writable=True) for _ in range(3)]
         async with connect(site.url) as redis:
-            archivists = [Archivist(redis, archive, keep=KEEP, page=100) for archive in archives]
+            archivists = [Archiver(redis, archive, keep=KEEP, page=100) for archive in archives]
             done = await asyncio.gather(*(one.run(site.ladder, site.keys) for one in archivists))
         for archive in archives:
             archive.close()
@@ -192,9 +192,10 @@ def test_two_processes_with_one_file_do_no_harm(site: Any, tmp_path: Path) -> No
 _KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from worker import archive, archivist
-from worker.connect import connect
-from worker.keys import Keys
+from match_ratings_worker.ledger import sqlite_archive as archive
+from match_ratings_worker.ledger import archive_and_trim as archivist
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 url, ladder, path, step, number = sys.argv[1:]
 calls = {"append": 0, "commit": 0, "note": 0, "trim": 0}
 def passed(name, when):
@@ -316,7 +317,7 @@ async def test_housekeeping_trims_where_there_is_no_archive(
         name = ladder if archive is None else f"{ladder}-two"
         with server.client() as client:
             write(client, Keys(name), [100.0] * 300)
-        desk = Desk(
+        desk = WorkerContext(
             Settings(redis_url=server.url, archive=archive),
             {name: Ladder(name=name, system=Backgammon())},
         )
@@ -330,11 +331,11 @@ async def test_what_goes_wrong_is_logged_once(server: Endpoint, ladder: str, tmp
         keys = Keys(ladder)
         await redis.hset(keys.archive, mapping={"id": "another", "place": "moon:/a.db"})  # type: ignore[misc]
         with Archive(tmp_path / "a.db", writable=True) as archive, capture_logs() as logs:
-            archivist = Archivist(redis, archive, keep=KEEP)
+            archiver = Archiver(redis, archive, keep=KEEP)
             for _ in range(3):
-                await archivist.run_and_log(ladder, keys)
+                await archiver.run_and_log(ladder, keys)
             await redis.delete(keys.archive)
-            await archivist.run_and_log(ladder, keys)
+            await archiver.run_and_log(ladder, keys)
     assert [(item["log_level"], item["event"]) for item in logs] == [
         ("error", "events are neither archived nor trimmed"),
         ("info", "events are archived and trimmed again"),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from match_ratings_worker.ledger.sqlite_archive import Archive, ArchiveError
 from tests.moving.conftest import payload
-from worker.archive import Archive, ArchiveError
 
 
 def test_events_are_found_by_place_match_and_player(tmp_path: Path) -> None:

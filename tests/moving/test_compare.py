@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from contracts import Cause, PlayerUpdate, RatingUpdated
+from match_ratings import Cause, PlayerUpdate, RatingUpdated
+from match_ratings_worker.migration.compare_raters import Comparison, Old, read_event, read_old
+from match_ratings_worker.migration.player_records import InvalidLine
 from tests.moving.conftest import DAY, Cli, now_ms
-from worker.moving.comparison import Comparison, Old, read_event, read_old
-from worker.moving.records import WrongLine
 
 Players = Callable[..., str]
 
@@ -105,7 +105,7 @@ def test_events_of_other_causes_do_not_count() -> None:
 def test_a_change_that_is_there_twice_is_refused() -> None:
     comparison = Comparison(tolerance=0, top=1)
     comparison.add(old("m-1", "a", 1, 1))
-    with pytest.raises(WrongLine, match="m-1 is there twice"):
+    with pytest.raises(InvalidLine, match="m-1 is there twice"):
         comparison.add(old("m-1", "a", 2, 2))
 
 
@@ -121,7 +121,7 @@ def test_a_change_that_is_there_twice_is_refused() -> None:
     ],
 )
 def test_lines_that_are_wrong(raw: bytes, problem: str) -> None:
-    with pytest.raises(WrongLine) as caught:
+    with pytest.raises(InvalidLine) as caught:
         read_old(raw)
     assert str(caught.value).startswith(problem)
 

@@ -13,17 +13,18 @@ from typing import Any
 
 import pytest
 
-from contracts import RatingUpdated
+from match_ratings import RatingUpdated
+from match_ratings_worker.migration.import_players import Importer
+from match_ratings_worker.migration.player_records import MOST_GAMES, Reader
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 from tests.fleets import cluster
 from tests.moving.conftest import DAY, Cli, dump, events, now_ms, old_players
-from worker.connect import connect
-from worker.engine import Engine, Limits
-from worker.intake import Intake
-from worker.keys import Keys
-from worker.moving.importer import Importer
-from worker.moving.records import MOST_GAMES, Reader
-from worker.rating import Backgammon
-from worker.store import Store
 
 Players = Callable[..., str]
 
@@ -276,8 +277,8 @@ def test_matches_that_are_in_the_ratings_are_not_rated_again(site: Any, call: Cl
     async def work(claims: int) -> None:
         async with connect(site.url) as redis:
             store = Store(redis, site.ladder, Backgammon(), horizon=14 * DAY)
-            engine = Engine(store, site.ladder, Backgammon(), "one", Limits(batch=claims))
-            await store.create_group()
+            engine = BatchProcessor(store, site.ladder, Backgammon(), "one", Limits(batch=claims))
+            await store.join_group()
             await engine.claim_new()
             while claims > 1 and (await engine.claim_stale() or await engine.claim_new() or engine.waiting):
                 await engine.settle()
@@ -330,7 +331,8 @@ async def test_an_import_while_workers_rate_loses_nothing(server: Any, ladder: s
     async with connect(server.url) as redis:
         stores = [Store(redis, ladder, Backgammon(), horizon=14 * DAY) for _ in range(3)]
         intakes = [
-            Intake(Engine(store, ladder, Backgammon(), f"w-{n}")) for n, store in enumerate(stores[:2])
+            StreamConsumer(BatchProcessor(store, ladder, Backgammon(), f"w-{n}"))
+            for n, store in enumerate(stores[:2])
         ]
         running = [asyncio.create_task(intake.run()) for intake in intakes]
         now, keys = now_ms(), Keys(ladder)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from match_ratings_worker.migration.csv_json_lines import LONGEST, Line, json_lines
+from match_ratings_worker.migration.player_records import InvalidLine, Reader, Record
+from match_ratings_worker.rating import SYSTEMS, Backgammon, Fide, Glicko2, RatingSystem, State
 from tests.moving.conftest import DAY
-from worker.moving.files import LONGEST, Line, json_lines
-from worker.moving.records import Reader, Record, WrongLine
-from worker.rating import SYSTEMS, Backgammon, Fide, Glicko2, RatingSystem, State
 
 NOW = 1_790_000_000_000
 GAME = {"match_id": "m-1", "finished_at": NOW - DAY}
@@ -89,7 +89,7 @@ def test_the_digest_stands_for_the_content() -> None:
     ],
 )
 def test_what_is_refused(other: dict[str, Any], problem: str) -> None:
-    with pytest.raises(WrongLine) as caught:
+    with pytest.raises(InvalidLine) as caught:
         read(**other)
     assert str(caught.value).startswith(problem)
     assert "\n" not in str(caught.value)
@@ -110,7 +110,7 @@ def test_what_is_refused(other: dict[str, Any], problem: str) -> None:
 def test_fields_of_a_system_that_are_refused(
     system: RatingSystem, other: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(WrongLine) as caught:
+    with pytest.raises(InvalidLine) as caught:
         read(system, **other)
     assert str(caught.value).startswith(problem)
 
@@ -126,7 +126,7 @@ def test_fields_of_a_system_that_are_refused(
     ],
 )
 def test_lines_that_are_no_objects(raw: bytes, problem: str) -> None:
-    with pytest.raises(WrongLine) as caught:
+    with pytest.raises(InvalidLine) as caught:
         Reader(Backgammon(), NOW).json(raw)
     assert str(caught.value).startswith(problem)
 

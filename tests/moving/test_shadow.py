@@ -17,16 +17,18 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 from structlog.testing import capture_logs
 
-from contracts import names, rating_updates
 from embedded import Endpoint
+from match_ratings import rating_updates
+from match_ratings import stream_names as names
+from match_ratings_worker.migration.clear_shadow import Shadow, StillRunning
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.connection import connect
+from match_ratings_worker.storage.keys import Keys
 from tests.moving.conftest import DAY, Cli, dump, events, now_ms
-from worker.connect import connect
-from worker.engine import Engine, Limits
-from worker.intake import Intake
-from worker.keys import Keys
-from worker.moving.shadow import Shadow, StillRunning
-from worker.rating import Backgammon
-from worker.store import Store
 
 Players = Callable[..., str]
 Spawn = Callable[..., subprocess.Popen[bytes]]
@@ -38,9 +40,9 @@ async def client(server: Endpoint) -> AsyncIterator[Redis]:
         yield redis
 
 
-def engine_of(redis: Redis, ladder: str, name: str, *, shadow: bool, idle: int = 30_000) -> Engine:
+def engine_of(redis: Redis, ladder: str, name: str, *, shadow: bool, idle: int = 30_000) -> BatchProcessor:
     store = Store(redis, ladder, Backgammon(), horizon=14 * DAY, shadow=shadow)
-    return Engine(store, ladder, Backgammon(), name, Limits(idle=idle))
+    return BatchProcessor(store, ladder, Backgammon(), name, Limits(idle=idle))
 
 
 async def send(redis: Redis, ladder: str, *match_ids: str) -> None:
@@ -50,8 +52,8 @@ async def send(redis: Redis, ladder: str, *match_ids: str) -> None:
         await redis.xadd(names.inbox(ladder), {"message": raw})
 
 
-async def work(engine: Engine) -> None:
-    assert await engine.store.create_group() == "entered"
+async def work(engine: BatchProcessor) -> None:
+    assert await engine.store.join_group() == "entered"
     while await engine.claim_new() or engine.waiting:
         await engine.settle()
     await engine.drain()
@@ -110,20 +112,20 @@ async def _ledger(client: Redis, keys: Keys) -> AsyncIterator[dict[str, Any]]:
 async def test_neither_rates_where_the_other_does(client: Redis, ladder: str) -> None:
     shadow, live = (engine_of(client, ladder, name, shadow=name == "shadow") for name in ("shadow", "live"))
     # The first there has the ladder, for good
-    assert await shadow.store.create_group() == "entered"
-    assert await live.store.create_group() == "shadow"
-    assert await shadow.store.create_group() == "entered"
+    assert await shadow.store.join_group() == "entered"
+    assert await live.store.join_group() == "shadow"
+    assert await shadow.store.join_group() == "entered"
     assert [group["name"] for group in await client.xinfo_groups(names.inbox(ladder))] == [b"shadow-raters"]
     # until the shadow is cleared
     assert await Shadow(client, ladder).clear(1000) == 0
-    assert await live.store.create_group() == "entered"
+    assert await live.store.join_group() == "entered"
     # and then no shadow takes the matches away, though no worker runs at the moment
-    assert await shadow.store.create_group() == "live"
+    assert await shadow.store.join_group() == "live"
 
 
 async def test_only_one_of_both_wins_a_race(client: Redis, ladder: str) -> None:
     stores = [engine_of(client, ladder, f"w-{n}", shadow=n % 2 == 0).store for n in range(20)]
-    sides = await asyncio.gather(*(store.create_group() for store in stores))
+    sides = await asyncio.gather(*(store.join_group() for store in stores))
     assert len(await client.xinfo_groups(names.inbox(ladder))) == 1
     assert sorted(set(sides)) in (["entered", "live"], ["entered", "shadow"])
     assert sides.count("entered") == 10
@@ -133,7 +135,7 @@ async def test_an_intake_waits_until_the_shadow_is_cleared(client: Redis, ladder
     shadow = engine_of(client, ladder, "shadow", shadow=True)
     await send(client, ladder, "m-1")
     await work(shadow)
-    live = Intake(engine_of(client, ladder, "live", shadow=False))
+    live = StreamConsumer(engine_of(client, ladder, "live", shadow=False))
     with capture_logs() as logs:
         running = asyncio.create_task(live.run())
         await send(client, ladder, "m-2")
@@ -155,8 +157,8 @@ async def test_an_intake_waits_until_the_shadow_is_cleared(client: Redis, ladder
 
 
 async def test_an_intake_that_never_got_in_stops_at_once(client: Redis, ladder: str) -> None:
-    await engine_of(client, ladder, "shadow", shadow=True).store.create_group()
-    live = Intake(engine_of(client, ladder, "live", shadow=False))
+    await engine_of(client, ladder, "shadow", shadow=True).store.join_group()
+    live = StreamConsumer(engine_of(client, ladder, "live", shadow=False))
     with capture_logs() as logs:
         running = asyncio.create_task(live.run())
         await eventually(lambda: logs)
@@ -169,7 +171,7 @@ async def test_what_a_shadow_has_claimed_is_still_there_for_the_others(client: R
     # Given a shadow whose worker is killed with two matches in hand
     shadow = engine_of(client, ladder, "shadow", shadow=True)
     await send(client, ladder, "m-1", "m-2")
-    assert await shadow.store.create_group() == "entered"
+    assert await shadow.store.join_group() == "entered"
     assert await shadow.claim_new() == 2
     await send(client, ladder, "m-3")
     # When it is cleared, as soon as that worker counts as gone
@@ -187,7 +189,7 @@ async def test_a_worker_that_slept_through_the_clearing_changes_nothing(client: 
     # Given a shadow's worker that sleeps with a match in hand
     sleeper = engine_of(client, ladder, "sleeper", shadow=True)
     await send(client, ladder, "m-1")
-    await sleeper.store.create_group()
+    await sleeper.store.join_group()
     await sleeper.store.agree()
     assert await sleeper.claim_new() == 1
     # When the shadow is cleared meanwhile
@@ -201,7 +203,7 @@ async def test_a_worker_that_slept_through_the_clearing_changes_nothing(client: 
     live = engine_of(client, ladder, "live", shadow=False)
     await work(live)
     assert live.settled == {"rate": 1}
-    assert await sleeper.store.create_group() == "live"
+    assert await sleeper.store.join_group() == "live"
 
 
 async def test_a_new_shadow_after_a_cleared_one(client: Redis, ladder: str) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from contracts import Cause, RatingUpdated
+from match_ratings import Cause, RatingUpdated
+from match_ratings_worker.calculators.match_outcomes import period
+from match_ratings_worker.pipeline.close_due_periods import Closing
+from match_ratings_worker.queries import period_games
+from match_ratings_worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
+from match_ratings_worker.rating.fide.fide_system import Standing
 from tests.rounds import Rounds, month_start
-from worker.closing import Closing
-from worker.queries import period_games
-from worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
-from worker.rating.calculators import period
-from worker.rating.fide import Standing
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -11,9 +11,9 @@ import pytest
 from redis.asyncio import Redis
 
 from embedded import Endpoint
+from match_ratings_worker.rating import Fide
 from tests.processes import Ended, command, config_file
 from tests.rounds import Rounds, month_start
-from worker.rating import Fide
 
 DAY = 86_400_000
 

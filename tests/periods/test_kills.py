@@ -15,13 +15,13 @@ import pytest
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
 
-from contracts import QUEUE, Cause
 from embedded import Server
+from match_ratings import QUEUE, Cause
+from match_ratings_worker.jobs.worker_settings import encode_job
+from match_ratings_worker.rating import Fide
+from match_ratings_worker.storage.keys import Keys
 from tests.processes import Worker, command, config_file, environment, until
 from tests.rounds import Rounds, month_start
-from worker.jobs import encode_job
-from worker.keys import Keys
-from worker.rating import Fide
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,12 @@ def test_a_killed_command_has_closed_each_player_wholly_or_not_at_all(
         for _ in range(2):
             before = closed(redis, keys)
             process = subprocess.Popen(
-                [sys.executable, "-c", "from worker.cli import main; main()", "close-period"],
+                [
+                    sys.executable,
+                    "-c",
+                    "from match_ratings_worker.cli.app import main; main()",
+                    "close-period",
+                ],
                 env=environment(url, config),
                 stdout=subprocess.DEVNULL,
             )

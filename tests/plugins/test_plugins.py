@@ -17,14 +17,18 @@ from typing import Any
 import pytest
 
 from embedded import Endpoint
+from match_ratings_worker.rating import Backgammon, BrokenSystem
+from match_ratings_worker.rating.system_registry import Systems
+from match_ratings_worker.storage.keys import Keys
 from tests.processes import Worker, config_file, environment, until
-from worker.keys import Keys
-from worker.rating import Backgammon, BrokenSystem
-from worker.rating.registry import Systems
 
 #: The example of the README.
 EXAMPLE = '''
-from worker.rating import Outcome, RatingSystem, Side, State, Step
+from match_ratings_worker.rating import Outcome
+from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.rating import Side
+from match_ratings_worker.rating import State
+from match_ratings_worker.rating import Step
 
 class Points(RatingSystem):
     """So many points for a win."""
@@ -64,7 +68,7 @@ class Site:
     def run(self, *arguments: str, config: Path | None = None) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, **self.environment}
         env |= {"RATINGS_CONFIG": str(config)} if config else {}
-        code = "from worker.cli import main; main()"
+        code = "from match_ratings_worker.cli.app import main; main()"
         return subprocess.run(
             [sys.executable, "-c", code, *arguments], env=env, capture_output=True, text=True, check=False
         )
@@ -111,7 +115,7 @@ def test_it_rates_a_ladder(plugins: Site, server: Endpoint, ladder: str, tmp_pat
         assert redis.zscore(keys.leaderboard, "bob") == 5
         env = environment(server.url, config, **plugins.environment)
         explained = subprocess.run(
-            [sys.executable, "-c", "from worker.cli import main; main()", "explain", "m"],
+            [sys.executable, "-c", "from match_ratings_worker.cli.app import main; main()", "explain", "m"],
             env=env,
             capture_output=True,
             text=True,
@@ -126,7 +130,7 @@ def test_asking_for_this_packages_own_systems_looks_for_no_others(plugins: Site)
         plugins.run("preview", "--system", "fide", "--rating", "1500", "--opponent", "1500").returncode == 0
     )
     code = (
-        "import sys, importlib.metadata; from worker.rating import SYSTEMS; "
+        "import sys, importlib.metadata; from match_ratings_worker.rating import SYSTEMS; "
         "importlib.metadata.entry_points = None; "
         "SYSTEMS['fibs']; 'glicko' in SYSTEMS; sys.exit('points_plugin' in sys.modules)"
     )
@@ -140,7 +144,11 @@ BROKEN: list[tuple[str, str, str]] = [
     ("def x(:", "points_plugin:Points", "cannot be loaded: SyntaxError: "),
     ("x = 1", "points_plugin:Points", "cannot be loaded: AttributeError: "),
     ("", "nosuch_plugin:Points", "cannot be loaded: ModuleNotFoundError: No module named 'nosuch_plugin'"),
-    ("Points = 3", "points_plugin:Points", "it is not a class that inherits from worker.rating.RatingSystem"),
+    (
+        "Points = 3",
+        "points_plugin:Points",
+        "it is not a class that inherits from match_ratings_worker.rating.RatingSystem",
+    ),
     (EXAMPLE.replace('"points"', '"pts"'), "points_plugin:Points", "the class calls itself 'pts'"),
     (EXAMPLE.replace("def steps", "def stages"), "points_plugin:Points", "it lacks steps"),
     (

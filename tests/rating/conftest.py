@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from contracts import RatingUpdated
-from worker.rating import Game, Outcome, RatingSystem, State
-from worker.rating.calculators import event_of
+from match_ratings import RatingUpdated
+from match_ratings_worker.calculators.match_outcomes import event_of
+from match_ratings_worker.rating import Game, Outcome, RatingSystem, State
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from contracts import RatingUpdated
-from worker.rating import Fide, Game, Outcome, RatingSystem, Side, State
-from worker.rating.fide import Standing
+from match_ratings import RatingUpdated
+from match_ratings_worker.rating import Fide, Game, Outcome, RatingSystem, Side, State
+from match_ratings_worker.rating.fide.fide_system import Standing
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

@@ -11,10 +11,10 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from contracts import RatingUpdated
-from contracts.messages import CUBES
-from worker.rating import Backgammon, Game, InvalidGame, Outcome, RatingSystem, State
-from worker.rating.backgammon import HISTORY, coefficient, expected, round_half_away
+from match_ratings import RatingUpdated
+from match_ratings.messages import CUBES
+from match_ratings_worker.rating import Backgammon, Game, InvalidGame, Outcome, RatingSystem, State
+from match_ratings_worker.rating.backgammon import HISTORY, coefficient, expected, round_half_away
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

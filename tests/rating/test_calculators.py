@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from contracts.messages import CUBES
-from worker.rating import (
+from match_ratings.messages import CUBES
+from match_ratings_worker.calculators.match_outcomes import LENGTHS, event_of, performance, period, preview
+from match_ratings_worker.rating import (
     SYSTEMS,
     Backgammon,
     Fibs,
@@ -24,8 +25,7 @@ from worker.rating import (
     RatingSystem,
     State,
 )
-from worker.rating.calculators import LENGTHS, event_of, performance, period, preview
-from worker.rating.fide import Standing
+from match_ratings_worker.rating.fide.fide_system import Standing
 
 Vectors = Callable[[str], Any]
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from contracts import RatingUpdated
-from worker.rating import Fibs, Game, InvalidGame, Outcome, RatingSystem, State
-from worker.rating.fibs import k_factor, winning_chance
+from match_ratings import RatingUpdated
+from match_ratings_worker.rating import Fibs, Game, InvalidGame, Outcome, RatingSystem, State
+from match_ratings_worker.rating.fibs import k_factor, winning_chance
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

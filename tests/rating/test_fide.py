@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.rating.fide_players import AT, Vectors, accrued, after, ms, player
-from worker.rating import Fide, Game, Number
-from worker.rating.fide_rules import (
+from match_ratings_worker.rating import Fide, Game, Number
+from match_ratings_worker.rating.fide.conversion_tables import expected_hundredths, rating_difference
+from match_ratings_worker.rating.fide.fide_rules import (
     BILLION,
-    FREE_FROM,
-    counted_difference,
+    UNCAPPED_FROM,
+    capped_difference,
     divide,
     expected_score,
     k_factor,
@@ -25,7 +25,7 @@ from worker.rating.fide_rules import (
     linear_performance,
     performance,
 )
-from worker.rating.fide_tables import expected_hundredths, rating_difference
+from tests.rating.fide_players import AT, Vectors, accrued, after, ms, player
 
 
 def published(vectors: Vectors, difference: int) -> Fraction:
@@ -109,12 +109,12 @@ def test_published_changes_come_out_of_the_system(vectors: Vectors) -> None:
 def test_differences_over_400_count_as_400_but_for_players_from_2650(
     own: int, opponent: int, at: str, counted: int
 ) -> None:
-    assert counted_difference(own, opponent, ms(at)) == counted
+    assert capped_difference(own, opponent, ms(at)) == counted
 
 
 def test_the_rules_version_changes_with_the_exception() -> None:
-    assert Fide().rules_at(FREE_FROM - 1) == "2024-03"
-    assert Fide().rules_at(FREE_FROM) == "2025-10"
+    assert Fide().rules_at(UNCAPPED_FROM - 1) == "2024-03"
+    assert Fide().rules_at(UNCAPPED_FROM) == "2025-10"
 
 
 # Exactness.

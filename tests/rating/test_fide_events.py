@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import Cause, PlayerUpdate, RatingUpdated
+from match_ratings import Cause, PlayerUpdate, RatingUpdated
+from match_ratings_worker.rating import Fide, Game, Side, State
+from match_ratings_worker.rating.fide.fide_rules import month_end
+from match_ratings_worker.rating.fide.fide_system import Standing
 from tests.rating.fide_players import AT, SCORES, Travel, accrued, player
-from worker.rating import Fide, Game, Side, State
-from worker.rating.fide import Standing
-from worker.rating.fide_rules import month_end
 
 standings = st.builds(
     Standing,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from match_ratings_worker.rating import Fide, Game, InvalidGame, Side, State
+from match_ratings_worker.rating.fide.fide_rules import BILLION, first_rating, month_end, month_of
+from match_ratings_worker.rating.fide.fide_system import Standing
 from tests.rating.fide_players import AT, LATER, MONTH, SCORES, Travel, Vectors, accrued, after, ms, player
-from worker.rating import Fide, Game, InvalidGame, Side, State
-from worker.rating.fide import Standing
-from worker.rating.fide_rules import BILLION, first_rating, month_end, month_of
 
 
 def test_the_published_period(vectors: Vectors) -> None:

@@ -11,10 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from contracts import Cause, PlayerUpdate, RatingUpdated
-from worker.rating import Game, Glicko, GlickoPeriods, InvalidGame, Outcome, RatingSystem, Side, State
-from worker.rating.glicko import DAY_MS, Opponent, Q, applied, expected_score, g, gathered, grown, rate_period
-from worker.rating.glicko_periods import Standing
+from match_ratings import Cause, PlayerUpdate, RatingUpdated
+from match_ratings_worker.rating import (
+    Game,
+    Glicko,
+    GlickoPeriods,
+    InvalidGame,
+    Outcome,
+    RatingSystem,
+    Side,
+    State,
+)
+from match_ratings_worker.rating.glicko import (
+    Opponent,
+    Q,
+    applied,
+    expected_score,
+    g,
+    gathered,
+    grown,
+    rate_period,
+)
+from match_ratings_worker.rating.glicko_periods import Standing
+from match_ratings_worker.units import DAY_MS
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from contracts import RatingUpdated
-from worker.rating import Game, Glicko2, Outcome, RatingSystem, State
-from worker.rating.glicko import DAY_MS, Opponent
-from worker.rating.glicko2 import Rated, expected_score, grown, rate_period
+from match_ratings import RatingUpdated
+from match_ratings_worker.rating import Game, Glicko2, Outcome, RatingSystem, State
+from match_ratings_worker.rating.glicko import Opponent
+from match_ratings_worker.rating.glicko2 import Rated, expected_score, grown, rate_period
+from match_ratings_worker.units import DAY_MS
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from contracts import Cause, RatingUpdated
-from tests.rounds import Rounds, month_start, now_ms
-from worker.entries import Change, Commit, Entry
-from worker.rating import (
+from match_ratings import Cause, RatingUpdated
+from match_ratings_worker.evaluation import LedgerReader, Record, Replay, Void
+from match_ratings_worker.pipeline.batch import Change, Commit, Entry
+from match_ratings_worker.rating import (
     SYSTEMS,
     Backgammon,
     Fibs,
@@ -26,7 +26,7 @@ from worker.rating import (
     RatingSystem,
     State,
 )
-from worker.tuning import LedgerReader, Record, Replay, Void
+from tests.rounds import Rounds, month_start, now_ms
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from worker.rating.backgammon import expected
-from worker.tuning import Match, Prediction
+from match_ratings_worker.evaluation import Match, Prediction
+from match_ratings_worker.rating.backgammon import expected
 
 START = 1_780_000_000_000
 

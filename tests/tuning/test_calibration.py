@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from match_ratings_worker.evaluation import Prediction, Sample, best_divisor, wilson
+from match_ratings_worker.rating import Fibs, Game, Glicko, Glicko2, State
+from match_ratings_worker.rating.backgammon import expected
 from tests.tuning.synthetic import START, predictions
-from worker.rating import Fibs, Game, Glicko, Glicko2, State
-from worker.rating.backgammon import expected
-from worker.tuning import Prediction, Sample, best_divisor, wilson
 
 
 @pytest.mark.parametrize("true", [400, 800, 1200])

@@ -15,10 +15,10 @@ import pytest
 from redis.asyncio import Redis
 
 from embedded import Endpoint
+from match_ratings_worker.rating import Backgammon, Glicko2
 from tests.processes import Ended, command, config_file
 from tests.rounds import Rounds, now_ms
 from tests.tuning.synthetic import matches
-from worker.rating import Backgammon, Glicko2
 
 Call = Callable[..., Ended]
 

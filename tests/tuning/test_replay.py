@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from contracts import Cause, MatchFinished, MatchVoided, PlayerUpdate, RatingUpdated, TournamentFinished
-from tests.tuning.synthetic import START, matches
-from worker.rating import SYSTEMS, Backgammon, Fibs, Fide, Game, Glicko2, GlickoPeriods, State
-from worker.tuning import (
+from match_ratings import Cause, MatchFinished, MatchVoided, PlayerUpdate, RatingUpdated, TournamentFinished
+from match_ratings_worker.evaluation import (
     LedgerReader,
     Match,
     PeriodEnd,
@@ -20,7 +18,9 @@ from worker.tuning import (
     of_message,
     run_trial,
 )
-from worker.tuning.comparison import heaviest
+from match_ratings_worker.evaluation.backtest_trial import most_active
+from match_ratings_worker.rating import SYSTEMS, Backgammon, Fibs, Fide, Game, Glicko2, GlickoPeriods, State
+from tests.tuning.synthetic import START, matches
 
 DAY = 86_400_000
 
@@ -151,7 +151,7 @@ def test_a_ledger_that_begins_in_the_middle_gives_each_player_a_start() -> None:
     found: list[Record] = [*reader.read(first), *reader.read(first)]
     start = Start("ada", 1500, "glicko2", {"rd": 60.0, "volatility": 0.05}, 0, START - 5)
     assert found == [start, game(0)._replace(match_id="m"), game(0)._replace(match_id="m")]
-    assert reader.begun_before == 1
+    assert reader.partial_histories == 1
 
 
 def test_other_events_as_records() -> None:
@@ -170,7 +170,7 @@ def test_other_events_as_records() -> None:
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_system_can_be_tried(name: str) -> None:
     records = matches(300, divisor=800, players=10)
-    trial = run_trial(records, SYSTEMS[name](), watched=heaviest(records, 2))
+    trial = run_trial(records, SYSTEMS[name](), watched=most_active(records, 2))
     assert len(trial.predictions) == 300 and trial.skipped == 0
     assert sum(trial.games.values()) == 600
     quality, spread = trial.quality(), trial.spread()
@@ -215,8 +215,8 @@ def test_two_trials_are_compared_over_the_matches_that_both_predict() -> None:
 def test_the_swing_of_the_heaviest_players() -> None:
     records: list[Record] = [game(number, at=START + number) for number in range(3)]
     records += [game(9, ("ada", "cid"), START + 8 * DAY)]
-    assert heaviest(records, 2) == ("ada", "bob")
-    assert heaviest(records, 9) == ("ada", "bob", "cid")
+    assert most_active(records, 2) == ("ada", "bob")
+    assert most_active(records, 9) == ("ada", "bob", "cid")
     trial = run_trial(records, Backgammon(), watched=["ada"])
     assert trial.swing is not None
     assert (trial.swing.players, trial.swing.weeks) == (1, 2)

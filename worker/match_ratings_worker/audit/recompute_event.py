@@ -1,0 +1,146 @@
+"""Computes an event again from nothing but its own figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from match_ratings import Cause, PlayerUpdate, RatingUpdated
+from match_ratings_worker.rating import InvalidGame, Number, RatingSystem, Side, State
+
+__all__ = ["Recomputed", "computed", "voided"]
+
+#: What computing from figures that are missing, or make no sense, can end with.
+_FAULTS = (ArithmeticError, AssertionError, KeyError, IndexError, TypeError, ValueError)
+
+
+class Recomputed(NamedTuple):
+    """An event as it comes out when it is computed again."""
+
+    #: Where that differs from what the event says, one sentence each.
+    differences: list[str]
+    #: For games and the ends of periods, and each of their players: the system's own fields before, as
+    #: the event's figures tell them, and what comes out. Empty for other causes.
+    before: list[tuple[float, ...]]
+    sides: list[Side]
+
+
+_NOTHING = Recomputed([], [], [])
+
+
+def computed(event: RatingUpdated, system: RatingSystem) -> Recomputed:
+    """The event computed again; voids are only added up, since they follow from another event."""
+    act = _CAUSES.get(event.cause)
+    if act is None:
+        return _NOTHING
+    try:
+        return act(event, system)
+    except _FAULTS as error:
+        text = f"it cannot be computed from its figures: {type(error).__name__}: {error}"
+        return Recomputed([text], [], [])
+
+
+def _match(event: RatingUpdated, system: RatingSystem) -> Recomputed:
+    outcome = system.recompute(event)
+    found: list[str] = []
+    figures: dict[str, Number] = dict(outcome.figures)
+    if "length" in event.figures:
+        figures.setdefault("length", event.figures["length"])
+    in_force = system.rules_at(event.finished_at)
+    _tell(found, "rules", event.rules, outcome.rules)
+    if event.rules == outcome.rules != in_force:
+        found.append(f"rules: {event.rules} were applied, {in_force} were in force when it finished")
+    _tell(found, "coefficient", event.coefficient, outcome.coefficient)
+    _tell(found, "figures", event.figures, figures)
+    for part, side in zip(event.players, outcome.sides, strict=True):
+        _compare_side(found, part, side)
+    before = [system.state_before(part).extra if system.fields else () for part in event.players]
+    return Recomputed(found, before, list(outcome.sides))
+
+
+def _period(event: RatingUpdated, system: RatingSystem) -> Recomputed:
+    found: list[str] = []
+    (part,) = event.players
+    before, side = system.state_before(part), system.recompute_close(part)
+    _compare_side(found, part, side)
+    _tell(found, "end of the period", event.finished_at, system.closes_at(before))
+    _tell(found, "rules", event.rules, system.rules_at(event.finished_at - 1))
+    return Recomputed(found, [before.extra], [side])
+
+
+def _prize(event: RatingUpdated, system: RatingSystem) -> Recomputed:
+    found: list[str] = []
+    initial = system.initial()
+    for part in event.players:
+        # The points are whole; the change of a decimal rating may be off by its last digit.
+        after = system.award(initial._replace(rating=part.before), round(part.change))
+        _tell(found, f"after of {part.player}", part.after, after.rating)
+        _tell(found, f"change of {part.player}", part.change, after.rating - part.before)
+    return Recomputed(found, [], [])
+
+
+def _sums(event: RatingUpdated, system: RatingSystem) -> Recomputed:
+    found: list[str] = []
+    for part in event.players:
+        _tell(found, f"change of {part.player}", part.change, part.after - part.before)
+    return Recomputed(found, [], [])
+
+
+_CAUSES: dict[Cause, Callable[[RatingUpdated, RatingSystem], Recomputed]] = {
+    Cause.MATCH: _match,
+    Cause.PERIOD: _period,
+    Cause.PRIZE: _prize,
+    Cause.VOID: _sums,
+    Cause.IMPORT: _sums,
+}
+
+
+def voided(
+    void: RatingUpdated, match: RatingUpdated, system: RatingSystem, before: list[State | None]
+) -> list[str]:
+    """Where an event with cause `void` is not the inverse of its match's event.
+
+    `before` are the states of the void's players when it came; None for one that is not known.
+    """
+    played = {part.player: part for part in match.players}
+    if played.keys() != {part.player for part in void.players}:
+        return [f"its players are not those of the match: {', '.join(played)}"]
+    found: list[str] = []
+    _tell(found, "finished_at", void.finished_at, match.finished_at)
+    _tell(found, "rules", void.rules, match.rules)
+    for part, state in zip(void.players, before, strict=True):
+        if state is None:
+            continue
+        try:
+            after = system.void(state, played[part.player])
+        except InvalidGame as error:
+            found.append(f"by the rules it cannot be taken back: {error}")
+            continue
+        except _FAULTS as error:
+            found.append(f"it cannot be computed again: {type(error).__name__}: {error}")
+            continue
+        _tell(found, f"after of {part.player}", part.after, after.rating)
+        for name, old, new in zip(system.fields, state.extra, after.extra, strict=True):
+            _tell(found, f"{name} of {part.player}", part.figures.get(f"{name}_after", old), new)
+    return found
+
+
+def _compare_side(found: list[str], part: PlayerUpdate, side: Side) -> None:
+    if (part.change, part.after, part.expected, part.k) != (
+        side.change,
+        side.rating,
+        side.expected,
+        side.k,
+    ) or part.figures != side.figures:
+        _tell(found, f"change of {part.player}", part.change, side.change)
+        _tell(found, f"after of {part.player}", part.after, side.rating)
+        _tell(found, f"expected of {part.player}", part.expected, side.expected)
+        _tell(found, f"k of {part.player}", part.k, side.k)
+        names = part.figures.keys() | side.figures.keys()
+        for name in sorted(names):
+            _tell(found, f"{name} of {part.player}", part.figures.get(name), side.figures.get(name))
+
+
+def _tell(found: list[str], name: str, told: Any, now: Any) -> None:
+    if told != now:
+        found.append(f"{name}: {told} in the event, {now} computed again")

@@ -1,0 +1,84 @@
+"""Looks through a ledger again for what was not kept in memory the first time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import orjson
+from pydantic import ValidationError
+
+from match_ratings import Cause, RatingUpdated
+from match_ratings_worker.audit.audit_report import Difference, Kind
+from match_ratings_worker.audit.ledger_replay import PendingVoid
+from match_ratings_worker.audit.recompute_event import voided
+from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
+from match_ratings_worker.storage.stream_ids import parse_stream_id
+from match_ratings_worker.text import quote
+
+__all__ = ["SecondPass", "check_void"]
+
+
+class SecondPass:
+    """Collects the events of some matches, and the games of some players."""
+
+    def __init__(self, matches: Collection[str], watched: dict[str, dict[str, int]]) -> None:
+        """`watched` is filled: player -> match id -> finished_at in ms."""
+        self._wanted, self._watched = matches, watched
+        #: Match id -> place and event, of the matches wanted.
+        self.matches: dict[str, tuple[str, bytes]] = {}
+        #: Watched player -> a match that the ledger has twice.
+        self.twice: dict[str, str] = {}
+
+    def feed(self, ledger_id: str, raw: bytes) -> None:
+        """Takes the next event."""
+        try:
+            event = orjson.loads(raw)
+            cause, parts = event["cause"], event["players"]
+            match_id = event.get("match_id")
+            if cause == Cause.MATCH and match_id in self._wanted:
+                self.matches.setdefault(match_id, (ledger_id, raw))
+            for part in parts:
+                games = self._watched.get(part["player"])
+                if games is None:
+                    continue
+                if cause == Cause.MATCH:
+                    if match_id in games:
+                        self.twice[part["player"]] = match_id
+                    games[match_id] = event["finished_at"]
+                elif cause == Cause.VOID:
+                    games.pop(match_id, None)
+                elif cause == Cause.IMPORT:
+                    self._watched[part["player"]] = dict(part.get("brought", {}))
+        except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+            return  # the first reading has told about it
+
+
+def check_void(
+    match_id: str,
+    void: PendingVoid,
+    match: tuple[str, bytes] | None,
+    rulebook: SettingsHistory,
+    *,
+    complete: bool,
+) -> list[Difference] | None:
+    """The differences of a void from the inverse of its match; None when nobody can say any more.
+
+    `complete` says that the ledger lacks nothing.
+    """
+
+    def tell(text: str) -> Difference:
+        return Difference(Kind.FIGURES, f"event {void.ledger_id}: {text}", ledger_id=void.ledger_id)
+
+    if match is None:
+        return [tell(f"it takes back {quote(match_id)}, which the ledger lacks")] if complete else None
+    ledger_id, raw = match
+    if parse_stream_id(ledger_id) > parse_stream_id(void.ledger_id):
+        return [tell(f"it takes back {quote(match_id)}, which was rated later, as {ledger_id}")]
+    try:
+        rated = RatingUpdated.model_validate_json(raw)
+    except ValidationError:
+        return []  # told already
+    system = rulebook.system_of(void.ledger_id, void.event)
+    if system is None or not any(void.before):
+        return None
+    return [tell(text) for text in voided(void.event, rated, system, void.before)]

@@ -1,0 +1,1 @@
+"""What a match, or a list of games, would change."""

@@ -1,0 +1,168 @@
+"""Calculators for players, organisers and match servers: what a game would change, and FIDE's sums.
+
+Pure library functions; results are frozen dataclasses that `dataclasses.asdict` turns into JSON. Wrong
+input raises ValueError (InvalidGame where the system itself refuses) with the field and what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Final, Literal
+
+from match_ratings import Cause, PlayerUpdate, RatingUpdated
+from match_ratings.messages import CUBES
+from match_ratings_worker.calculators.fide_performance import PeriodGame, PeriodReport, performance, period
+from match_ratings_worker.rating.fide.fide_rules import Performance
+from match_ratings_worker.rating.rating_system import Game, Number, Outcome, RatingSystem, Side, State
+
+__all__ = [
+    "LENGTHS",
+    "Performance",
+    "PeriodGame",
+    "PeriodReport",
+    "PreviewRow",
+    "PreviewSide",
+    "event_of",
+    "performance",
+    "period",
+    "preview",
+]
+
+#: The match lengths, in points, that a preview shows where a system depends on them.
+LENGTHS: Final = (1, 3, 5, 7, 9, 11)
+Result = Literal["win", "draw", "loss"]
+_SCORES: Final[dict[Result, tuple[float, float]]] = {"win": (1, 0), "draw": (0.5, 0.5), "loss": (0, 1)}
+#: The ladder and match of events that never happened.
+_LADDER: Final = "preview"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewSide:
+    """What a result would do to one player."""
+
+    before: Number
+    change: Number
+    after: Number
+    #: The score that the system expects of this player, 0..1.
+    expected: float
+    k: Number | None
+    #: The system's own fields that change, such as a rating deviation, and their new values.
+    fields: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRow:
+    """One result, and one value of the cube or one match length where the system has them."""
+
+    #: The first player's result.
+    result: Result
+    cube: int | None
+    length: int | None
+    coefficient: float | None
+    first: PreviewSide
+    second: PreviewSide
+
+
+def preview(
+    system: RatingSystem,
+    first: State,
+    second: State,
+    *,
+    at: int,
+    cubes: Sequence[int] = CUBES,
+    lengths: Sequence[int] = LENGTHS,
+    recent_games: tuple[int, int] = (0, 0),
+) -> list[PreviewRow]:
+    """Every result side by side, for a game that finishes `at` a time in ms.
+
+    For each cube value or match length on which the system depends, and with draws where it has them.
+    By-period systems show what the game would change if it were the period's only one.
+    """
+    _check("cubes", cubes, CUBES)
+    _check("lengths", lengths, range(1, 1001))
+    if min(recent_games) < 0:
+        msg = f"recent_games: {min(recent_games)} is not allowed; a number of games from 0 is"
+        raise ValueError(msg)
+    cube_values: Sequence[int | None] = cubes if "cube" in system.depends_on else (None,)
+    length_values: Sequence[int | None] = lengths if "length" in system.depends_on else (None,)
+    results = [result for result in _SCORES if system.draws or result != "draw"]
+    rows = []
+    for cube, length, result in product(cube_values, length_values, results):
+        game = Game(at, _SCORES[result], recent_games, cube or 1, length)
+        outcome = system.preview(first, second, game)
+        one, two = (
+            _preview_side(system, state, side)
+            for state, side in zip((first, second), outcome.sides, strict=True)
+        )
+        rows.append(PreviewRow(result, cube, length, outcome.coefficient, one, two))
+    return rows
+
+
+def _preview_side(system: RatingSystem, state: State, side: Side) -> PreviewSide:
+    own = zip(system.fields, state.extra, side.extra, strict=True)
+    changed = {name: after for name, before, after in own if after != before}
+    return PreviewSide(state.rating, side.change, side.rating, side.expected, side.k, changed)
+
+
+def event_of(
+    system: RatingSystem,
+    first: State,
+    second: State,
+    game: Game,
+    *,
+    outcome: Outcome | None = None,
+    names: tuple[str, str] = ("first", "second"),
+) -> RatingUpdated:
+    """The event that a game would give, so that `system.steps` can explain one that never happened.
+
+    `outcome` is what the system's `rate` gives unless another, such as that of `preview`, is passed in.
+    """
+    if outcome is None:
+        outcome = system.rate(first, second, game)
+    parts = tuple(
+        _part(name, state, side, score, recent)
+        for name, state, side, score, recent in zip(
+            names, (first, second), outcome.sides, game.scores, game.recent_games, strict=True
+        )
+    )
+    figures = dict(outcome.figures)
+    if game.length is not None:
+        figures["length"] = game.length
+    return RatingUpdated(
+        cause=Cause.MATCH,
+        match_id=_LADDER,
+        ladder=_LADDER,
+        system=system.name,
+        rules=outcome.rules,
+        cube=game.cube,
+        coefficient=outcome.coefficient,
+        finished_at=game.finished_at,
+        rated_at=game.finished_at,
+        players=parts,
+        figures=figures,
+    )
+
+
+def _part(name: str, state: State, side: Side, score: float, recent: int) -> PlayerUpdate:
+    return PlayerUpdate(
+        player=name,
+        score=score,
+        before=state.rating,
+        change=side.change,
+        after=side.rating,
+        expected=side.expected,
+        k=side.k,
+        recent_games=recent,
+        sequence=1,
+        figures=dict(side.figures),
+    )
+
+
+def _check(name: str, values: Sequence[int], allowed: Sequence[int]) -> None:
+    for value in values:
+        if value not in allowed:
+            shown = f"{allowed[0]} to {allowed[-1]}" if isinstance(allowed, range) else str(allowed)[1:-1]
+            msg = f"{name}: {value} is not allowed; {shown} is"
+            raise ValueError(msg)

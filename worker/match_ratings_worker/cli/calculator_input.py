@@ -1,0 +1,231 @@
+"""What the calculators read from the command line: a system with settings, ratings and figures, games."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, load_installation
+from match_ratings_worker.cli.options import time_of
+from match_ratings_worker.text import quote
+from match_ratings_worker.units import DAY_MS, now_ms
+
+if TYPE_CHECKING:
+    from match_ratings_worker.rating import Number, RatingSystem, State
+
+__all__ = [
+    "AtOption",
+    "KOption",
+    "RulesOption",
+    "SetOption",
+    "SystemOption",
+    "WithOption",
+    "choose_system",
+    "figures_of",
+    "moment_of",
+    "number_of",
+    "numbers_of",
+    "state_of",
+    "system_with",
+    "candidate_system",
+]
+
+SystemOption = Annotated[
+    str | None,
+    typer.Option(
+        "--system",
+        metavar="NAME",
+        help="A rating system with its usual settings; see match-ratings systems. By default the ladder's.",
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the system; may be repeated."),
+]
+RulesOption = Annotated[
+    str | None,
+    typer.Option("--rules", metavar="VERSION", help="By this version of the rules, whenever it is played."),
+]
+AtOption = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="When it finishes, with an offset; now by default."),
+]
+KOption = Annotated[str | None, typer.Option("--k", metavar="N", help="The same as --set k=N.")]
+WithOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--with",
+        metavar="NAME=A[,B]",
+        help="A figure of the player, and after a comma the opponent's: games, recent_games, idle_days, and "
+        "the system's own, such as rd, volatility, experience, peak, birth_year. May be repeated.",
+    ),
+]
+
+#: Figures that every player has, besides the system's own fields.
+_COMMON: Final = ("games", "recent_games", "idle_days")
+
+
+def choose_system(
+    name: str | None, ladder: str | None, settings: Sequence[str] = (), rules: str | None = None, at: int = 0
+) -> RatingSystem:
+    """The system of `--system`, or that of the ladder, with `--set` and `--rules` applied; `at` in ms."""
+    from match_ratings_worker.rating import SYSTEMS, BrokenSystem
+
+    if name is None:
+        system = load_installation().ladder(ladder).system
+    else:
+        if ladder is not None:
+            raise CommandError("--system: it makes no sense with --ladder, which has a system", WRONG_INPUT)
+        if name not in SYSTEMS:
+            known = ", ".join(SYSTEMS)
+            raise CommandError(f"--system: {quote(name)} is not allowed; use one of {known}", WRONG_INPUT)
+        try:
+            system = SYSTEMS[name]()
+        except BrokenSystem as error:
+            raise CommandError(f"--system: {error}", WRONG_INPUT) from None
+    return _under(system_with(system, settings), rules, at)
+
+
+def _under(system: RatingSystem, rules: str | None, at: int) -> RatingSystem:
+    """The system with the version of `--rules`."""
+
+    if rules is None:
+        return system
+    if rules not in system.versions:
+        known = ", ".join(system.versions)
+        raise CommandError(f"--rules: {quote(rules)} is not allowed; {system.name} has {known}", WRONG_INPUT)
+    system = system.under(rules)
+    if system.rules_at(at) != rules:
+        text = f"{system.name}'s rules follow from the date of a game, at that time {system.rules_at(at)}"
+        raise CommandError(f"--rules: {quote(rules)} is not allowed; {text} (see --at)", WRONG_INPUT)
+    return system
+
+
+def system_with(system: RatingSystem, settings: Sequence[str], *, option: str = "--set") -> RatingSystem:
+    """A system with some of its settings changed: NAME=VALUE, the value as JSON or as plain text."""
+    if not settings:
+        return system
+    from json import loads
+
+    from pydantic import ValidationError
+
+    changed = system.model_dump()
+    for text in settings:
+        name, found, value = text.partition("=")
+        if not found or not name:
+            raise CommandError(f"{option}: {quote(text)} is not allowed; use NAME=VALUE", WRONG_INPUT)
+        try:
+            parsed: Any = loads(value)
+        except ValueError:
+            parsed = value
+        table, dot, inner = name.partition(".")
+        if dot and isinstance(changed.get(table), dict):
+            changed[table] = {**changed[table], inner: parsed}
+        else:
+            changed[name] = parsed
+    try:
+        return type(system).model_validate(changed)
+    except ValidationError as error:
+        raise CommandError(f"{option}: {_sentence(error, type(system))}", WRONG_INPUT) from None
+
+
+def _sentence(error: Any, system: type[RatingSystem]) -> str:
+
+    fault = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    text = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        return f"{where} is not a setting of {system.name}; it has {', '.join(system.model_fields)}"
+    if not where:
+        return str(text)
+    return f"{where}: {quote(fault['input'])} is not allowed: {text[:1].lower()}{text[1:]}"
+
+
+def candidate_system(
+    ladders: RatingSystem, name: str | None, settings: Sequence[str], rules: str | None, at: int
+) -> RatingSystem:
+    """The system to try: that of `--system` or the ladder's, with `--set` and `--rules`.
+
+    For backgammon `--set` may name figures that were never published: see tuning.Variant.
+    """
+    from match_ratings_worker.evaluation import Variant
+
+    system = ladders if name is None else choose_system(name, None)
+    named = {text.partition("=")[0] for text in settings}
+    if system.name == Variant.name and named & (
+        Variant.model_fields.keys() - type(system).model_fields.keys()
+    ):
+        if rules is not None:
+            raise CommandError("--rules: it makes no sense with a divisor or K of --set", WRONG_INPUT)
+        return system_with(Variant(start=getattr(system, "start", 1500)), settings)
+    return _under(system_with(system, settings), rules, at)
+
+
+def moment_of(name: str, text: str | None) -> int:
+    """A time in ms, as `time_of` reads it or in ms; now when there is none."""
+    now = now_ms()
+    if text is not None and text.isascii() and text.isdigit() and len(text) > 11:
+        return int(text[:15])
+    return now if text is None else time_of(name, text, now)
+
+
+def number_of(name: str, text: str, *, low: float | None = None, whole: bool = False) -> Number:
+    """A number; whole ones stay whole."""
+    from math import isfinite
+
+    try:
+        value: Number = int(text)
+    except ValueError:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+    if not isfinite(value) or (low is not None and value < low) or (whole and value != int(value)):
+        kind = "whole number" if whole else "number"
+        allowed = f"a {kind} from {low:g}" if low is not None else f"a {kind}"
+        raise CommandError(f"{name}: {quote(text)} is not allowed; use {allowed}", WRONG_INPUT)
+    return int(value) if whole else value
+
+
+def numbers_of(name: str, text: str, *, low: float | None = None, whole: bool = False) -> list[Number]:
+    """Numbers separated by commas."""
+    return [number_of(name, part.strip(), low=low, whole=whole) for part in text.split(",")]
+
+
+def figures_of(
+    system: RatingSystem, texts: Iterable[str], named: dict[str, str | None]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The figures of `--with` for both players; `named` are those that have an option of their own."""
+
+    found: tuple[dict[str, float], dict[str, float]] = ({}, {})
+    pairs = [("--with", *text.partition("=")[::2]) for text in texts]
+    pairs += [(f"--{name.replace('_', '-')}", name, text) for name, text in named.items() if text is not None]
+    for option, name, text in pairs:
+        known = (*_COMMON, *system.fields)
+        if name not in known:
+            allowed = f"{system.name} has {', '.join(known)}"
+            raise CommandError(f"{option}: {quote(name)} is not a figure of a player; {allowed}", WRONG_INPUT)
+        low = 0.0 if name in _COMMON else None
+        whole = name in ("games", "recent_games")
+        values = numbers_of(option if option != "--with" else f"--with {name}", text, low=low, whole=whole)
+        if len(values) > 2:
+            allowed = "use one number, or two with a comma between them"
+            raise CommandError(f"{option}: {quote(text)} is not allowed; {allowed}", WRONG_INPUT)
+        for own, value in zip(found, values, strict=False):
+            own[name] = value
+    return found
+
+
+def state_of(system: RatingSystem, rating: Number, figures: dict[str, float], at: int) -> State:
+    """The state of a player with a rating and some figures; the others are a new player's."""
+    initial = system.initial()
+    own = zip(system.fields, initial.extra, strict=True)
+    idle = figures.get("idle_days")
+    return initial._replace(
+        rating=int(rating) if system.whole else float(rating),
+        games=int(figures.get("games", 0)),
+        last_game=0 if idle is None else at - round(idle * DAY_MS),
+        extra=tuple([float(figures.get(name, value)) for name, value in own]),
+    )

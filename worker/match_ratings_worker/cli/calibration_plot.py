@@ -1,0 +1,59 @@
+"""The plot of `calibrate`: expected against actual scores by rating gap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from match_ratings_worker.cli.installation import NOT_WRITTEN, WRONG_INPUT, CommandError
+from match_ratings_worker.text import quote
+
+if TYPE_CHECKING:
+    from match_ratings_worker.evaluation import Calibration
+
+__all__ = ["check", "draw"]
+
+_FORMATS: Final = (".png", ".svg")
+
+
+def check(path: Path) -> None:
+    """Raises Fault when a plot could not be drawn there, before all the work is done."""
+    from importlib.util import find_spec
+
+    if path.suffix.lower() not in _FORMATS:
+        allowed = f"the file's name must end in {' or '.join(_FORMATS)}"
+        raise CommandError(f"--plot: {quote(str(path), 200)} is not allowed; {allowed}", WRONG_INPUT)
+    if find_spec("matplotlib") is None:
+        text = "matplotlib is not installed; it comes with the extra: pip install 'match-ratings[plots]'"
+        raise CommandError(f"--plot: {text}", WRONG_INPUT)
+
+
+def draw(found: Calibration, path: Path, title: str) -> None:
+    """Draws the favourite's scores with error bars, what was expected, and the curve that fits best."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    gaps = [item.gap for item in found.bins]
+    actual = [100 * item.actual for item in found.bins]
+    errors = (
+        [100 * (item.actual - item.actual_low) for item in found.bins],
+        [100 * (item.actual_high - item.actual) for item in found.bins],
+    )
+    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    try:
+        axes.errorbar(gaps, actual, errors, fmt="o", capsize=3, label="actual, with 95 % interval (Wilson)")
+        axes.plot(gaps, [100 * item.expected for item in found.bins], "--", label="expected")
+        if found.fit is not None:
+            points = [max(gaps) * step / 100 for step in range(101)]
+            curve = [100 / (1 + 10 ** (-gap / found.fit.divisor)) for gap in points]
+            axes.plot(points, curve, ":", label=f"divisor {found.fit.divisor:.0f}, which fits best")
+        axes.set(xlabel="rating gap, points", ylabel="favourite's score, %", title=title)
+        axes.legend()
+        axes.grid(alpha=0.3)
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise CommandError(f"--plot: {path}: {error.strerror}", NOT_WRITTEN) from None
+    finally:
+        pyplot.close(figure)

@@ -1,0 +1,172 @@
+"""`backtest`: the same matches under other settings, or another system."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from match_ratings_worker.cli.calculator_input import (
+    RulesOption,
+    SetOption,
+    SystemOption,
+    candidate_system,
+    number_of,
+)
+from match_ratings_worker.cli.commands.calibrate import fitted
+from match_ratings_worker.cli.console import Column, Sheet, heading, print_json
+from match_ratings_worker.cli.installation import (
+    NOT_FOUND,
+    WRONG_INPUT,
+    CommandError,
+    JsonOption,
+    LadderOption,
+    load_installation,
+)
+from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, Source, load
+from match_ratings_worker.cli.progress import Tell, steps
+from match_ratings_worker.units import now_ms
+
+if TYPE_CHECKING:
+    from match_ratings_worker.evaluation import Calibration, Trial
+    from match_ratings_worker.rating import RatingSystem
+
+__all__ = ["backtest"]
+
+
+def backtest(
+    file: FileArgument = None,
+    system: SystemOption = None,
+    settings: SetOption = None,
+    rules: RulesOption = None,
+    min_games: MinGamesOption = "10",
+    most_active: Annotated[
+        str,
+        typer.Option(
+            "--heaviest", metavar="N", help="Whose weekly swing is measured: those with most games."
+        ),
+    ] = "20",
+    ladder: LadderOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Rate the same matches again from the start, by the ladder's settings and by others, and compare.
+
+    The others are --system, --set and --rules; for backgammon also figures that were never published:
+    --set divisor=1000, k, heavy_k, heavy_from. Everything happens in memory; nothing is written. Compared
+    are the quality of the predictions, over matches that both predict, the spread of the ratings, and
+    how far the players with the most games swing within a week.
+    """
+    site = load_installation()
+    chosen, keys = site.named(ladder)
+    fewest = int(number_of("--min-games", min_games, low=0, whole=True))
+    count = int(number_of("--heaviest", most_active, low=1, whole=True))
+    now = now_ms()
+    if system is None and not settings and rules is None:
+        raise CommandError(
+            "--system, --set or --rules: one of them is required, to compare with", WRONG_INPUT
+        )
+    with steps() as tell:
+        source = load(site, chosen, keys, file, tell)
+        tried = candidate_system(source.system, system, settings or (), rules, now)
+        trials = _run(source, tried, count, tell)
+    source.remarks()
+    ours, theirs = trials
+    quality = ours.quality(theirs, min_games=fewest), theirs.quality(ours, min_games=fewest)
+    if quality[0] is None or quality[1] is None:
+        text = "there are no matches that both predict"
+        raise CommandError(f"ladder {chosen.name}: {text} (--min-games {fewest})", NOT_FOUND)
+    advantage = theirs.advantage(ours, min_games=fewest)
+    if json:
+        print_json(
+            {
+                "ladder": chosen.name,
+                "ladders_settings": _document(ours, quality[0], fewest),
+                "tried": _document(theirs, quality[1], fewest),
+                "log_loss_change": advantage[0],
+                "log_loss_change_interval": [advantage[0] - advantage[1], advantage[0] + advantage[1]],
+            }
+        )
+        return
+    heading(f"ladder {chosen.name}: {quality[0].matches} matches that both predict, rated from the start")
+    names = (f"now: {ours.system.name}", f"tried: {_named(source.system, tried)}")
+    sheet = Sheet(Column(""), *(Column(name, right=True) for name in names))
+    sheet.add(_rows((ours, theirs), (quality[0], quality[1]), fewest))
+    print()
+    heading(_verdict(*advantage))
+
+
+def _run(source: Source, tried: RatingSystem, count: int, tell: Tell) -> tuple[Trial, Trial]:
+    from match_ratings_worker.evaluation import run_trial
+    from match_ratings_worker.evaluation.backtest_trial import most_active
+
+    watched, done, total = most_active(source.records, count), 0, 2 * len(source.records)
+
+    def progress(more: int) -> None:
+        nonlocal done
+        done += more
+        tell("Rating", done, total)
+
+    return (
+        run_trial(source.records, source.system, watched=watched, progress=progress),
+        run_trial(source.records, tried, watched=watched, progress=progress),
+    )
+
+
+def _named(ours: RatingSystem, tried: RatingSystem) -> str:
+    """The tried system by its name and what is not as in the ladder's."""
+    usual = ours if type(tried) is type(ours) else type(tried)()
+    own = {name: getattr(usual, name) for name in type(tried).model_fields}
+    changed = [
+        f"{name}={value}" for name in own if (value := getattr(tried, name)) != own[name] and name != "rules"
+    ]
+    version = f"rules {tried.rules_at(0)}" if getattr(tried, "rules", None) else ""
+    return " ".join(filter(None, [tried.name, version, *changed]))
+
+
+def _rows(
+    trials: tuple[Trial, Trial], quality: tuple[Calibration, Calibration], fewest: int
+) -> list[list[str]]:
+    spreads = [trial.spread(min_games=fewest) for trial in trials]
+    swings = [trial.swing for trial in trials]
+    rows: list[list[str]] = [
+        ["log loss", *(f"{item.log_loss:.5f}" for item in quality)],
+        ["Brier score", *(f"{item.brier:.5f}" for item in quality)],
+        ["divisor that fits best", *(fitted(item) for item in quality)],
+        ["matches not rated", *(str(trial.skipped) for trial in trials)],
+        ["rated players", *("-" if item is None else str(item.players) for item in spreads)],
+        ["standard deviation", *("-" if item is None else f"{item.deviation:.1f}" for item in spreads)],
+        ["middle player", *("-" if item is None else f"{item.median:.1f}" for item in spreads)],
+        ["5 % to 95 %", *("-" if item is None else f"{item.low:.0f}-{item.high:.0f}" for item in spreads)],
+    ]
+    rows.append(["swing in a week, mean", *("-" if item is None else f"{item.mean:.1f}" for item in swings)])
+    rows.append(
+        ["swing in a week, largest", *("-" if item is None else f"{item.largest:.1f}" for item in swings)]
+    )
+    shares = [
+        f"{swing.mean / spread.deviation:.2f}" if swing and spread and spread.deviation else "-"
+        for swing, spread in zip(swings, spreads, strict=True)
+    ]
+    rows.append(["mean swing / deviation", *shares])
+    return rows
+
+
+def _document(trial: Trial, quality: Calibration, fewest: int) -> dict[str, Any]:
+    spread, swing = trial.spread(min_games=fewest), trial.swing
+    return {
+        "system": trial.system.name,
+        "settings": trial.system.model_dump(mode="json"),
+        "skipped": trial.skipped,
+        "quality": asdict(quality),
+        "spread": None if spread is None else asdict(spread),
+        "swing": None if swing is None else asdict(swing),
+    }
+
+
+def _verdict(change: float, half: float) -> str:
+    if abs(change) <= half:
+        return (
+            f"log loss changes by {change:+.5f} +- {half:.5f} (95 %): no difference that these matches show"
+        )
+    better = "better" if change < 0 else "worse"
+    return f"log loss changes by {change:+.5f} +- {half:.5f} (95 %): what was tried predicts {better}"

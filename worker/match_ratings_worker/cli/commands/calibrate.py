@@ -1,0 +1,158 @@
+"""`calibrate`: how well what was expected fits what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from match_ratings_worker.cli.calculator_input import (
+    RulesOption,
+    SetOption,
+    SystemOption,
+    candidate_system,
+    number_of,
+)
+from match_ratings_worker.cli.console import Column, Sheet, fields, heading, print_json
+from match_ratings_worker.cli.installation import (
+    NOT_FOUND,
+    CommandError,
+    JsonOption,
+    LadderOption,
+    load_installation,
+)
+from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, load
+from match_ratings_worker.cli.options import time_of
+from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.units import now_ms
+
+if TYPE_CHECKING:
+    from match_ratings_worker.evaluation import Calibration, Prediction
+    from match_ratings_worker.rating import RatingSystem
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    file: FileArgument = None,
+    system: SystemOption = None,
+    settings: SetOption = None,
+    rules: RulesOption = None,
+    min_games: MinGamesOption = "0",
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only matches that finished from then on.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only matches that finished before.")
+    ] = None,
+    width: Annotated[str, typer.Option("--width", metavar="N", help="Points of a row of the table.")] = "50",
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Also draw it: a name ending in .png or .svg."),
+    ] = None,
+    ladder: LadderOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print expected against actual scores by rating gap, log loss, Brier score and the best divisor.
+
+    Of a ledger, or a file of events, the predictions are those that were made when the matches were
+    rated. Of a file of matches, or with --system, --set or --rules, the matches are rated anew from the
+    start. The intervals are Wilson's, 95 %.
+    """
+
+    from match_ratings_worker.evaluation import Sample, run_trial
+
+    if plot is not None:
+        from match_ratings_worker.cli.calibration_plot import check
+
+        check(plot)
+    site = load_installation()
+    chosen, keys = site.named(ladder)
+    fewest = int(number_of("--min-games", min_games, low=0, whole=True))
+    step = float(number_of("--width", width, low=1))
+    now = now_ms()
+    first = 0 if since is None else time_of("--since", since, now)
+    last = 2**62 if until is None else time_of("--until", until, now)
+    with steps() as tell:
+        source = load(site, chosen, keys, file, tell)
+        used = candidate_system(source.system, system, settings or (), rules, now)
+        anew = used != source.system or not source.events
+        predictions: list[Prediction | None] = list(source.told)
+        if anew:
+            total, done = len(source.records), 0
+
+            def progress(more: int) -> None:
+                nonlocal done
+                done += more
+                tell("Rating", done, total)
+
+            predictions = run_trial(source.records, used, progress=progress).predictions
+        sample = Sample(
+            item
+            for item in predictions
+            if item is not None and item.games >= fewest and first <= item.finished_at < last
+        )
+        found = sample.calibration(width=step)
+    source.remarks()
+    if found is None:
+        raise CommandError(f"ladder {chosen.name}: there are no matches to look at", NOT_FOUND)
+    how = "rated anew from the start" if anew else "as they were expected when they were rated"
+    if plot is not None:
+        from match_ratings_worker.cli.calibration_plot import draw
+
+        draw(found, plot, f"{chosen.name}: {found.matches} matches, {used.name}")
+    if json:
+        document: dict[str, Any] = {"ladder": chosen.name, "system": used.name, "anew": anew}
+        print_json({**document, "divisor": used.divisor_at(now), **asdict(found)})
+        return
+    heading(f"ladder {chosen.name}: {found.matches} matches, {how} ({used.name})")
+    _print(found, used, now)
+    if plot is not None:
+        print(f"plot: {plot}")
+
+
+def _print(found: Calibration, system: RatingSystem, now: int) -> None:
+    sheet = Sheet(
+        Column("gap"),
+        Column("matches", right=True),
+        Column("mean gap", right=True),
+        Column("expected", right=True),
+        Column("actual", right=True, style="bold"),
+        Column("95 % interval", right=True),
+        Column("favourites win"),
+    )
+    sheet.add(
+        (
+            f"{item.low:g}-{item.high:g}" if item.high is not None else f"{item.low:g} and more",
+            str(item.matches),
+            f"{item.gap:.1f}",
+            f"{item.expected:.1%}",
+            f"{item.actual:.1%}",
+            f"{item.actual_low:.1%}-{item.actual_high:.1%}",
+            "as expected"
+            if item.actual_low <= item.expected <= item.actual_high
+            else "less"
+            if item.actual < item.expected
+            else "more",
+        )
+        for item in found.bins
+    )
+    print()
+    fields(
+        [
+            ("log loss", f"{found.log_loss:.5f} (0.69315 for 50 % throughout)"),
+            ("Brier score", f"{found.brier:.5f}"),
+            ("divisor that fits best", fitted(found)),
+            ("divisor now", f"{system.divisor_at(now):g}"),
+        ]
+    )
+
+
+def fitted(found: Calibration) -> str:
+    """The best divisor and its interval, in words."""
+    if found.fit is None:
+        return "none: too few results, or the weaker players win more often"
+    high = "any" if found.fit.high is None else f"{found.fit.high:.0f}"
+    return f"{found.fit.divisor:.0f} ({found.fit.low:.0f}-{high})"

@@ -1,0 +1,163 @@
+"""`period` and `performance`: what a list of games comes to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from match_ratings_worker.cli.calculator_input import (
+    AtOption,
+    KOption,
+    RulesOption,
+    SetOption,
+    SystemOption,
+    WithOption,
+    choose_system,
+    figures_of,
+    moment_of,
+    number_of,
+    state_of,
+)
+from match_ratings_worker.cli.console import Column, Sheet, fields, heading, number, print_json, signed
+from match_ratings_worker.cli.game_list_input import read_games
+from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption, LadderOption
+
+if TYPE_CHECKING:
+    from match_ratings_worker.calculators.game_list import GameLine, Summary
+
+__all__ = ["performance", "period"]
+
+
+def period(
+    rating: Annotated[
+        str, typer.Option("--rating", metavar="R", help="The player's rating before; FIDE: 0 for unrated.")
+    ],
+    games: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[OPPONENT[/RD]:SCORE[@N]]...", help="Games; @N is a cube or a match length."),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option("--file", metavar="FILE", help="Games as CSV or JSON lines; - for standard input."),
+    ] = None,
+    system: SystemOption = None,
+    ladder: LadderOption = None,
+    rd: Annotated[str | None, typer.Option("--rd", metavar="N", help="The player's RD.")] = None,
+    figures: WithOption = None,
+    k: KOption = None,
+    settings: SetOption = None,
+    rules: RulesOption = None,
+    at: AtOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Print what a list of games comes to, each game and each step.
+
+    FIDE: one period with the K, 400-point and 700 rules, rounded once; or an unrated player's first
+    rating. Glicko and Glicko-2: one period as in the papers. Other systems: one game after another.
+    """
+    moment = moment_of("--at", at)
+    chosen = [*(settings or ()), *([f"k={k}"] if k is not None else [])]
+    used = choose_system(system, ladder, chosen, rules, moment)
+    own, other = figures_of(used, figures or (), {"rd": rd})
+    if other:
+        raise CommandError(
+            "--with: a second number is not allowed; the opponents' come with the games", WRONG_INPUT
+        )
+    if used.name == "fide":
+        own = {"games": 30, **own}  # no longer new, unless it is said
+    from match_ratings_worker.calculators.game_list import summary
+
+    played = read_games(games or (), file)
+    state = state_of(used, number_of("--rating", rating), own, moment)
+    try:
+        found = summary(used, state, played, at=moment, recent_games=int(own.get("recent_games", 0)))
+    except ValueError as error:
+        raise CommandError(str(error), WRONG_INPUT) from None
+    if json:
+        print_json(asdict(found))
+        return
+    _print_summary(found)
+
+
+def _print_summary(found: Summary) -> None:
+    how = "together" if found.together else "one after another"
+    heading(f"{found.system}: {len(found.games)} games rated {how}")
+    if found.games:
+        _print_games(found)
+    print()
+    pairs = [("before", number(found.before) if found.before else "unrated")]
+    pairs += [(f"{name} before", f"{value:g}") for name, value in found.fields_before.items()]
+    if found.k_by_rules is not None:
+        pairs += [("K", f"{found.k_by_rules} by the rules, {found.k} by the 700 rule")]
+    if found.exact is not None:
+        pairs.append(("change", f"{found.exact:+.9g}, rounded {signed(found.change)}"))
+    else:
+        pairs.append(("change", signed(found.change)))
+    pairs.append(("after", number(found.after) if found.after is not None else "unrated"))
+    pairs += [(f"{name} after", f"{value:.8g}") for name, value in found.fields_after.items()]
+    fields(pairs)
+    print()
+    sheet = Sheet(Column("step"), Column("formula"), Column("result", right=True, style="bold"))
+    sheet.add((step.label, step.formula, step.result) for step in found.steps)
+
+
+def _print_games(found: Summary) -> None:
+    rows = [_cells(line) for line in found.games]
+    used = [name for name in rows[0] if any(row[name] is not None for row in rows)]
+    sheet = Sheet(*(Column(name, right=True) for name in used))
+    sheet.add([row[name] or "-" for name in used] for row in rows)
+
+
+def _cells(line: GameLine) -> dict[str, str | None]:
+    return {
+        "opponent": number(line.opponent),
+        "RD": None if line.rd is None else number(line.rd),
+        "cube": None if line.cube is None else str(line.cube),
+        "length": None if line.length is None else str(line.length),
+        "score": f"{line.score:g}",
+        "expected": None if line.expected is None else f"{line.expected:.4f}",
+        "gain": None if line.gain is None else f"{line.gain:+.4f}",
+        "K": None if line.k is None else number(line.k),
+        "change": None if line.change is None else signed(line.change),
+        "rating": None if line.after is None else number(line.after),
+    }
+
+
+def performance(
+    opponents: Annotated[list[str], typer.Argument(metavar="OPPONENT...", help="The opponents' ratings.")],
+    score: Annotated[str, typer.Option("--score", metavar="S", help="Points: 1 a win, 0.5 a draw.")],
+    json: JsonOption = False,
+) -> None:
+    """Print a performance rating: FIDE's (average + dp of the score share) and the linear approximation.
+
+    The linear one is average + 400 (wins - losses) / games, and breaks at 100 % and 0 %.
+    """
+    from match_ratings_worker.calculators.match_outcomes import performance as calculate
+
+    ratings = [int(number_of("OPPONENT", text, low=1, whole=True)) for text in opponents]
+    points = float(number_of("--score", score, low=0))
+    try:
+        table = calculate(ratings, points)
+    except ValueError as error:
+        raise CommandError(str(error), WRONG_INPUT) from None
+    linear, why = None, ""
+    try:
+        linear = calculate(ratings, points, "linear")
+    except ValueError as error:
+        why = str(error)
+    if json:
+        document: dict[str, Any] = {"table": table._asdict()}
+        document["linear"] = None if linear is None else linear._asdict()
+        print_json({**document, "why_not_linear": why or None})
+        return
+    heading(f"{points:g} of {table.games} against an average of {table.average:.2f}")
+    fields(
+        [
+            ("share", f"{table.share} %"),
+            ("dp (table 8.1.1)", f"{table.difference:+g}"),
+            ("performance", str(table.rating)),
+            ("linear", str(linear.rating) if linear is not None else why),
+        ]
+    )

@@ -1,0 +1,240 @@
+"""`preview`: what a match would change, every outcome side by side, before it is played."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from match_ratings_worker.cli.calculator_input import (
+    AtOption,
+    KOption,
+    RulesOption,
+    SetOption,
+    SystemOption,
+    WithOption,
+    choose_system,
+    figures_of,
+    moment_of,
+    numbers_of,
+    state_of,
+)
+from match_ratings_worker.cli.console import Column, Sheet, heading, note, number, print_json, signed
+from match_ratings_worker.cli.installation import (
+    WRONG_INPUT,
+    CommandError,
+    JsonOption,
+    LadderOption,
+    checked_id,
+    load_installation,
+)
+from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.text import quote
+
+if TYPE_CHECKING:
+    from match_ratings_worker.calculators.match_outcomes import PreviewRow, PreviewSide
+    from match_ratings_worker.rating import RatingSystem, State
+
+__all__ = ["preview"]
+
+_RESULTS: Final = ("win", "draw", "loss")
+
+
+def preview(
+    rating: Annotated[str | None, typer.Option("--rating", metavar="R", help="The player's rating.")] = None,
+    opponent: Annotated[
+        str | None,
+        typer.Option(
+            "--opponent",
+            metavar="R[,R...]|ID",
+            help="The opponent's rating, or several; with --player the opponent's id.",
+        ),
+    ] = None,
+    player: Annotated[
+        str | None, typer.Option("--player", metavar="ID", help="A player of the ladder, as rated now.")
+    ] = None,
+    system: SystemOption = None,
+    ladder: LadderOption = None,
+    recent_games: Annotated[
+        str | None,
+        typer.Option("--recent-games", metavar="A[,B]", help="Ranked games in the 7 days before, of each."),
+    ] = None,
+    rd: Annotated[str | None, typer.Option("--rd", metavar="A[,B]", help="The rating deviations.")] = None,
+    figures: WithOption = None,
+    k: KOption = None,
+    settings: SetOption = None,
+    rules: RulesOption = None,
+    at: AtOption = None,
+    cubes: Annotated[
+        str | None, typer.Option("--cube", metavar="N[,N...]", help="Only these values of the cube.")
+    ] = None,
+    lengths: Annotated[
+        str | None, typer.Option("--length", metavar="N[,N...]", help="Only these match lengths, in points.")
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="RESULT", help="Write out the formula for win, draw or loss."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Print what a match would change for both players: for win, draw and loss, at each cube or length.
+
+    Give two ratings (--rating, --opponent) or two players of the ladder (--player, --opponent). Systems
+    that rate by period show what the game would change if it were the only one of its period.
+    """
+    moment = moment_of("--at", at)
+    if opponent is None or (rating is None) == (player is None):
+        raise CommandError("--rating or --player, and --opponent: two of them are required", WRONG_INPUT)
+    if explain is not None and explain not in _RESULTS:
+        text = f"--explain: {quote(explain)} is not allowed; use one of {', '.join(_RESULTS)}"
+        raise CommandError(text, WRONG_INPUT)
+    chosen_settings = [*(settings or ()), *([f"k={k}"] if k is not None else [])]
+    options = {"recent_games": recent_games, "rd": rd}
+    if player is not None:
+        if rating is not None or system is not None or figures or recent_games or rd:
+            raise CommandError("--player: ratings and figures come from the ladder; give none", WRONG_INPUT)
+        used, pairs = _from_ladder(player, opponent, ladder, chosen_settings, moment)
+    else:
+        used = choose_system(system, ladder, chosen_settings, rules, moment)
+        own, other = figures_of(used, figures or (), options)
+        first = state_of(used, numbers_of("--rating", rating or "")[0], own, moment)
+        seconds = [state_of(used, value, other, moment) for value in numbers_of("--opponent", opponent)]
+        recent = (int(own.get("recent_games", 0)), int(other.get("recent_games", 0)))
+        pairs = [(first, second, recent) for second in seconds]
+    cube = [int(value) for value in numbers_of("--cube", cubes, low=1, whole=True)] if cubes else None
+    length = [int(value) for value in numbers_of("--length", lengths, low=1, whole=True)] if lengths else None
+    if explain is not None:
+        _explain(used, pairs, explain, moment, cube, length, json=json)
+    else:
+        _show(used, pairs, moment, cube, length, json=json)
+
+
+#: Both states, and both players' games in the 7 days before.
+Pair = tuple["State", "State", tuple[int, int]]
+
+
+def _from_ladder(
+    player: str, opponent: str, ladder: str | None, settings: list[str], at: int
+) -> tuple[RatingSystem, list[Pair]]:
+    from match_ratings_worker.cli.calculator_input import system_with
+
+    site = load_installation()
+    chosen, keys = site.named(ladder)
+    names = checked_id("--player", player), checked_id("--opponent", opponent)
+    if names[0] == names[1]:
+        raise CommandError("--opponent: it is the player; a match has two different ones", WRONG_INPUT)
+
+    async def act(redis: Any) -> tuple[RatingSystem, list[tuple[State, int]], list[str]]:
+        from match_ratings_worker.calculators import preview_from_ladder as previews
+
+        return await previews.players(redis, keys, chosen.system, names, at)
+
+    system, found, new = run(site.settings.redis_url, act)
+    for name in new:
+        note(f"player {name} is not known on ladder {chosen.name}; taken for a new one")
+    (first, one), (second, two) = found
+    return system_with(system, settings), [(first, second, (one, two))]
+
+
+def _rows(
+    system: RatingSystem, pair: Pair, at: int, cubes: list[int] | None, lengths: list[int] | None
+) -> list[PreviewRow]:
+    from match_ratings.messages import CUBES
+    from match_ratings_worker.calculators.match_outcomes import LENGTHS
+    from match_ratings_worker.calculators.match_outcomes import preview as calculate
+
+    first, second, recent = pair
+    try:
+        return calculate(
+            system,
+            first,
+            second,
+            at=at,
+            cubes=cubes or CUBES,
+            lengths=lengths or LENGTHS,
+            recent_games=recent,
+        )
+    except ValueError as error:
+        raise CommandError(f"{error}", WRONG_INPUT) from None
+
+
+def _show(
+    system: RatingSystem,
+    pairs: list[Pair],
+    at: int,
+    cubes: list[int] | None,
+    lengths: list[int] | None,
+    *,
+    json: bool,
+) -> None:
+    tables = [(pair, _rows(system, pair, at, cubes, lengths)) for pair in pairs]
+    rules = system.rules_at(at)
+    if json:
+        for (_, second, _), rows in tables:
+            for row in rows:
+                head = {"system": system.name, "rules": rules, "opponent": second.rating}
+                print_json({**head, **asdict(row)})
+        return
+    about = f"{system.name}, rules {rules}"
+    if len(pairs) == 1:
+        about += f": {number(pairs[0][0].rating)} against {number(pairs[0][1].rating)}"
+    heading(about)
+    for title, side in (("the player", "first"), ("the opponent", "second")):
+        print()
+        heading(title)
+        results = [result for result in _RESULTS if system.draws or result != "draw"]
+        own = results if side == "first" else results[::-1]
+        columns = [Column("opponent", right=True)] if len(pairs) > 1 else []
+        columns += [Column(name, right=True) for name in ("cube", "length") if name in system.depends_on]
+        columns += [Column("expected", right=True), Column("K", right=True)]
+        for result in results:
+            columns += [Column(result, right=True), Column("rating", right=True, style="bold")]
+        sheet = Sheet(*columns)
+        for (_, second, _), rows in tables:
+            grouped: dict[tuple[int | None, int | None], dict[str, PreviewSide]] = {}
+            for row in rows:
+                found: PreviewSide = getattr(row, side)
+                grouped.setdefault((row.cube, row.length), {})[row.result] = found
+            for (cube, length), outcomes in grouped.items():
+                cells = [number(second.rating)] if len(pairs) > 1 else []
+                cells += [str(value) for value in (cube, length) if value is not None]
+                any_side = outcomes["win"]
+                cells += [f"{any_side.expected:.4f}", number(any_side.k)]
+                for result in own:
+                    cells += [signed(outcomes[result].change), number(outcomes[result].after)]
+                sheet.add([cells])
+
+
+def _explain(
+    system: RatingSystem,
+    pairs: list[Pair],
+    result: str,
+    at: int,
+    cubes: list[int] | None,
+    lengths: list[int] | None,
+    *,
+    json: bool,
+) -> None:
+    from match_ratings_worker.calculators.match_outcomes import event_of
+    from match_ratings_worker.rating import Game, InvalidGame
+
+    scores = {"win": (1.0, 0.0), "draw": (0.5, 0.5), "loss": (0.0, 1.0)}[result]
+    length = (lengths or [1])[0] if "length" in system.depends_on else None
+    for first, second, recent in pairs:
+        game = Game(at, scores, recent, (cubes or [1])[0], length)
+        try:
+            outcome = system.preview(first, second, game)
+        except InvalidGame as error:
+            raise CommandError(str(error), WRONG_INPUT) from None
+        event = event_of(system, first, second, game, outcome=outcome, names=("player", "opponent"))
+        steps = list(system.steps(event))
+        if json:
+            told = event.model_dump(mode="json", exclude_none=True, exclude={"match_id", "ladder"})
+            print_json({"event": told, "steps": [asdict(step) for step in steps]})
+            continue
+        heading(f"{system.name}, rules {outcome.rules}: a {result} against {number(second.rating)}")
+        sheet = Sheet(
+            Column("step"), Column("formula"), Column("result", right=True, style="bold"), Column("player")
+        )
+        sheet.add((step.label, step.formula, step.result, step.player or "both") for step in steps)

@@ -1,0 +1,123 @@
+"""`systems`: the rating systems that a ladder can have, and what each of them takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from match_ratings_worker.cli.console import Column, Sheet, fields, heading, print_json
+from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption
+from match_ratings_worker.text import quote
+
+if TYPE_CHECKING:
+    from match_ratings_worker.rating import RatingSystem
+
+__all__ = ["systems"]
+
+
+def systems(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show all about one of them.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Print the rating systems, those that other packages register included, or one with its settings."""
+    from match_ratings_worker.rating import SYSTEMS, BrokenSystem
+
+    if name is not None and name not in SYSTEMS:
+        known = ", ".join(SYSTEMS)
+        raise CommandError(f"NAME: {quote(name)} is not allowed; use one of {known}", WRONG_INPUT)
+    found = []
+    for each in [name] if name is not None else list(SYSTEMS):
+        try:
+            found.append(_document(SYSTEMS[each]))
+        except BrokenSystem as error:
+            if name is not None:
+                raise CommandError(f"NAME: {error}", WRONG_INPUT) from None
+            found.append({"name": each, "broken": str(error)})
+    if json:
+        for document in found:
+            print_json(document)
+    elif name is not None:
+        _print_one(found[0])
+    else:
+        sheet = Sheet(*(Column(title) for title in ("system", "rates by", "ratings", "draws", "what it is")))
+        sheet.add(_row(document) for document in found)
+
+
+def _document(system: type[RatingSystem]) -> dict[str, Any]:
+    made = system()
+    initial = made.initial()
+    schema = system.model_json_schema()["properties"]
+    return {
+        "name": system.name,
+        "about": (system.__doc__ or "").strip().splitlines()[0] if system.__doc__ else "",
+        "by": "game" if made.period_grace is None else "period",
+        "whole": system.whole,
+        "draws": system.draws,
+        "depends_on": list(system.depends_on),
+        "first_player": system.first_player,
+        "versions": list(system.versions),
+        "start": {"rating": initial.rating, **dict(zip(system.fields, initial.extra, strict=True))},
+        "settings": {
+            name: {"default": value, "allowed": _allowed(schema.get(name, {}))}
+            for name, value in made.model_dump(mode="json").items()
+        },
+        "dated": list(system.dated),
+    }
+
+
+def _allowed(schema: dict[str, Any]) -> str:
+    """What a setting may be, in words, from its JSON schema."""
+    if "anyOf" in schema:
+        return " or ".join(_allowed(option) for option in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(map(str, schema["enum"]))
+    if "const" in schema:
+        return str(schema["const"])
+    kind = {
+        "integer": "a whole number",
+        "number": "a number",
+        "string": "a text",
+        "boolean": "true or false",
+        "null": "none",
+        "object": "a table",
+    }.get(str(schema.get("type")), "")
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if "exclusiveMinimum" in schema:
+        kind += f" over {schema['exclusiveMinimum']:g}"
+    if low is not None:
+        kind += f" from {low:g}"
+    return kind + (f" to {high:g}" if high is not None else "")
+
+
+def _row(document: dict[str, Any]) -> tuple[str, ...]:
+    if "broken" in document:
+        return document["name"], "-", "-", "-", document["broken"]
+    return (
+        document["name"],
+        document["by"],
+        "whole" if document["whole"] else "decimal",
+        "yes" if document["draws"] else "no",
+        document["about"],
+    )
+
+
+def _print_one(document: dict[str, Any]) -> None:
+    heading(f"{document['name']}: {document['about']}")
+    start = ", ".join(f"{name} {value:g}" for name, value in document["start"].items())
+    fields(
+        [
+            ("rates by", document["by"]),
+            ("ratings", "whole numbers" if document["whole"] else "decimals"),
+            ("draws", "yes" if document["draws"] else "no"),
+            ("depends on", ", ".join(document["depends_on"]) or "the result alone"),
+            ("rules", ", ".join(document["versions"])),
+            ("a new player", start),
+        ]
+    )
+    print()
+    sheet = Sheet(Column("setting"), Column("usual value"), Column("allowed"))
+    sheet.add(
+        (name, "-" if item["default"] is None else str(item["default"]), item["allowed"])
+        for name, item in document["settings"].items()
+    )

@@ -1,0 +1,192 @@
+"""Where matches come from that are looked at again: ledger and archive, or a file of JSON lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from match_ratings_worker.cli.console import note
+from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, Installation
+from match_ratings_worker.cli.progress import Tell
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+    from match_ratings import RatingUpdated
+    from match_ratings_worker.environment import Ladder
+    from match_ratings_worker.evaluation import LedgerReader, Prediction, Record
+    from match_ratings_worker.rating import RatingSystem
+    from match_ratings_worker.storage.keys import Keys
+
+__all__ = ["FileArgument", "MinGamesOption", "Source", "load"]
+
+FileArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[FILE]",
+        help="Matches or events as JSON lines, - for standard input; by default the ladder's ledger.",
+    ),
+]
+MinGamesOption = Annotated[
+    str,
+    typer.Option(
+        "--min-games", metavar="N", help="Only matches in which both players had so many rated games before."
+    ),
+]
+
+
+@dataclass
+class Source:
+    """What was read."""
+
+    #: The ladder's system, with the settings it is rated by.
+    system: RatingSystem
+    records: list[Record] = field(default_factory=list)
+    #: What the events said was expected; empty for a file of matches.
+    told: list[Prediction] = field(default_factory=list)
+    #: Whether it was events that were read.
+    events: bool = False
+    #: Players whose history begins in the middle, and messages of other ladders.
+    partial_histories: int = 0
+    elsewhere: int = 0
+
+    def remarks(self) -> None:
+        """Says on standard error what is not as it seems."""
+        if self.partial_histories:
+            note(
+                f"{self.partial_histories} players were rated before what is kept of the ledger begins; "
+                "they start with the rating they had then"
+            )
+        if self.elsewhere:
+            note(f"{self.elsewhere} lines are of other ladders and were left out")
+
+
+def load(site: Installation, ladder: Ladder, keys: Keys, file: str | None, tell: Tell) -> Source:
+    """Reads a file, or the ladder's ledger with its archive. What is wrong is a Fault."""
+    from match_ratings_worker.evaluation import LedgerReader
+
+    source = Source(ladder.system)
+    reader = LedgerReader()
+    if file is not None:
+        _read_file(source, reader, ladder, file, tell)
+    else:
+        _read_ledger(source, reader, site, ladder, keys, tell)
+    source.partial_histories = reader.partial_histories
+    return source
+
+
+def _take(source: Source, reader: LedgerReader, event: RatingUpdated, system: RatingSystem | None) -> None:
+    from match_ratings import Cause
+    from match_ratings_worker.evaluation.rate_again import told
+
+    source.events = True
+    source.records += reader.read(event)
+    if event.cause is Cause.MATCH and system is not None:
+        prediction = told(system, event)
+        if prediction is not None:
+            source.told.append(prediction)
+
+
+def _read_ledger(
+    source: Source, reader: LedgerReader, site: Installation, ladder: Ladder, keys: Keys, tell: Tell
+) -> None:
+    from pydantic import ValidationError
+
+    from match_ratings import RatingUpdated
+    from match_ratings_worker.cli.commands.archive import archived
+    from match_ratings_worker.cli.redis_errors import run
+    from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
+    from match_ratings_worker.ledger.read_ledger import Ledger, LedgerTrimmed
+
+    async def act(redis: Redis) -> None:
+        from match_ratings_worker.ladder_settings import adopted_settings as adoption
+
+        history = await adoption.history(redis, keys)
+        rulebook = SettingsHistory(ladder.system, history)
+        source.system = rulebook.current
+        with archived(site, ladder.name) as shelf:
+            ledger = Ledger(redis, keys, shelf.iterate if shelf else None)
+            total, done = await ledger.size(), 0
+            async for page in ledger.pages("0-0"):
+                for ledger_id, raw in page:
+                    try:
+                        event = RatingUpdated.model_validate_json(raw)
+                    except ValidationError:
+                        raise CommandError(
+                            f"event {ledger_id} of the ledger cannot be read", WRONG_INPUT
+                        ) from None
+                    _take(source, reader, event, rulebook.system_of(ledger_id, event))
+                done += len(page)
+                tell("Reading", done, max(total, done))
+
+    try:
+        run(site.settings.redis_url, act)
+    except LedgerTrimmed:
+        text = "events were trimmed before they were read; call it again"
+        raise CommandError(f"ladder {ladder.name}: {text}", WRONG_INPUT) from None
+
+
+def _read_file(source: Source, reader: LedgerReader, ladder: Ladder, file: str, tell: Tell) -> None:
+    from match_ratings_worker.cli.input_files import Wrong, opened
+    from match_ratings_worker.cli.line_batches import batches
+
+    wrong, lines = Wrong(), 0
+    with opened(file) as found:
+        for batch in batches(found.file):  # type: ignore[arg-type]  # a BinaryIO of a file has read1
+            for line in batch.lines:
+                lines += 1
+                try:
+                    _read_line(source, reader, ladder, line.raw)
+                except ValueError as error:
+                    wrong.add(line.number, str(error))
+            tell("Reading", batch.read, found.size)
+    wrong.refuse(lines, "nothing was computed")
+
+
+def _read_line(source: Source, reader: LedgerReader, ladder: Ladder, raw: bytes | None) -> None:
+    """Takes in one line; raises ValueError with what is wrong with it."""
+    import orjson
+    from pydantic import ValidationError
+
+    from match_ratings import MatchFinished, MatchVoided, RatingUpdated, TournamentFinished
+    from match_ratings_worker.evaluation import of_message
+
+    kinds: dict[object, type[MatchFinished | TournamentFinished | MatchVoided]] = {
+        None: MatchFinished,
+        "match-finished": MatchFinished,
+        "tournament-finished": TournamentFinished,
+        "match-voided": MatchVoided,
+    }
+    try:
+        data = orjson.loads(raw or b"")
+    except orjson.JSONDecodeError:
+        data = None
+    if not isinstance(data, dict):
+        msg = "it is not a JSON object"
+        raise ValueError(msg)
+    try:
+        if "cause" in data:
+            event = RatingUpdated.model_validate(data)
+            if event.ladder != ladder.name:
+                source.elsewhere += 1
+                return
+            _take(source, reader, event, ladder.system if event.system == ladder.system.name else None)
+            return
+        kind = kinds.get(data.get("type"))
+        if kind is None:
+            msg = f"type: {data['type']!r} is not allowed"
+            raise ValueError(msg)
+        message = kind.model_validate(data)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "message"
+        msg = f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+        raise ValueError(msg) from None
+    if message.ladder != ladder.name:
+        source.elsewhere += 1
+        return
+    record = of_message(message)
+    if record is not None:
+        source.records.append(record)

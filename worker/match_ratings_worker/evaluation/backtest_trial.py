@@ -1,0 +1,175 @@
+"""One replay of all records with one system, and what is worth comparing of it with another's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from match_ratings_worker.evaluation.calibration import Calibration, Sample, Z, log_loss
+from match_ratings_worker.evaluation.match_history import Match, Record, Void
+from match_ratings_worker.evaluation.rate_again import Prediction, Replay
+from match_ratings_worker.rating import Number, RatingSystem, State
+from match_ratings_worker.units import WINDOW_MS
+
+__all__ = ["Spread", "Swing", "Trial", "most_active", "run_trial"]
+
+#: After how many matches progress is told.
+_TOLD_EVERY: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The ratings at the end, in points."""
+
+    players: int
+    mean: float
+    #: The standard deviation.
+    deviation: float
+    #: What 5 %, half and 95 % of the players are below.
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Swing:
+    """How far the players with the most games went up and down within a week, in points."""
+
+    players: int
+    #: Weeks of 7 days in which one of them played.
+    weeks: int
+    #: Highest less lowest rating in a week: the mean over all weeks, and the largest.
+    mean: float
+    largest: float
+
+
+@dataclass(slots=True)
+class Trial:
+    """What became of all records under one system."""
+
+    system: RatingSystem
+    #: Matches that this system does not rate.
+    skipped: int = 0
+    #: For each match the prediction; None where there was none.
+    predictions: list[Prediction | None] = field(default_factory=list)
+    #: Player -> rating at the end, without the unrated.
+    ratings: dict[str, Number] = field(default_factory=dict)
+    games: dict[str, int] = field(default_factory=dict)
+    swing: Swing | None = None
+
+    def quality(
+        self, also: Trial | None = None, *, min_games: int = 0, width: float = 50.0
+    ) -> Calibration | None:
+        """How well its predictions fit; with `also` for those matches that both have predicted.
+
+        Matches count in which both players had `min_games` rated games by then (by either system).
+        """
+        others = also.predictions if also is not None else self.predictions
+        sample = Sample()
+        for own, other in zip(self.predictions, others, strict=True):
+            if own is not None and other is not None and min(own.games, other.games) >= min_games:
+                sample.add(own)
+        return sample.calibration(width=width)
+
+    def advantage(self, over: Trial, *, min_games: int = 0) -> tuple[float, float]:
+        """How much smaller (negative) or larger its log loss is than another's, and +- how much (95 %).
+
+        Match by match, over those that both have predicted, so that luck that hits both alike is left out.
+        """
+        found = [
+            log_loss(own.expected, own.score) - log_loss(other.expected, other.score)
+            for own, other in zip(self.predictions, over.predictions, strict=True)
+            if own is not None and other is not None and min(own.games, other.games) >= min_games
+        ]
+        if not found:
+            return 0.0, 0.0
+        mean = sum(found) / len(found)
+        variance = sum((value - mean) ** 2 for value in found) / len(found)
+        return mean, Z * (variance / len(found)) ** 0.5
+
+    def spread(self, *, min_games: int = 0) -> Spread | None:
+        """The spread of the ratings of players with so many games; None when there are no such players."""
+        found = sorted(
+            float(rating) for name, rating in self.ratings.items() if self.games[name] >= max(min_games, 1)
+        )
+        if not found:
+            return None
+        count = len(found)
+        mean = sum(found) / count
+        deviation = (sum((rating - mean) ** 2 for rating in found) / count) ** 0.5
+        low, median, high = (found[min(int(count * share), count - 1)] for share in (0.05, 0.5, 0.95))
+        return Spread(count, mean, deviation, low, median, high)
+
+
+def most_active(records: Sequence[Record], count: int) -> tuple[str, ...]:
+    """The `count` players with the most matches; of two with as many the first by id."""
+    games: Counter[str] = Counter()
+    for record in records:
+        if isinstance(record, Match):
+            games.update(record.players)
+    return tuple(sorted(games, key=lambda name: (-games[name], name))[:count])
+
+
+def run_trial(
+    records: Sequence[Record],
+    system: RatingSystem,
+    *,
+    watched: Collection[str] = (),
+    progress: Callable[[int], None] = lambda done: None,
+) -> Trial:
+    """Rates all records with a system, from the start.
+
+    `watched` are the players whose weekly swing is measured; `progress` is told now and then how many
+    more matches are done.
+    """
+    voided = [record.match_id for record in records if isinstance(record, Void)]
+    replay, trial = Replay(system, voided=voided), Trial(system)
+    weeks = {name: _Weeks() for name in watched}
+    done = 0
+    for record in records:
+        if not isinstance(record, Match):
+            replay.feed(record)
+            continue
+        seen = [name for name in record.players if name in weeks]
+        for name in seen:
+            weeks[name].add(record.finished_at, system, replay.state(name))
+        trial.predictions.append(replay.feed(record))
+        for name in seen:
+            weeks[name].add(record.finished_at, system, replay.state(name))
+        done += 1
+        if done % _TOLD_EVERY == 0:
+            progress(_TOLD_EVERY)
+    progress(done % _TOLD_EVERY)
+    trial.skipped = replay.skipped
+    for name, state in replay.states.items():
+        trial.games[name] = state.games
+        if system.rated(state):
+            trial.ratings[name] = state.rating
+    trial.swing = _swing(list(weeks.values()))
+    return trial
+
+
+class _Weeks:
+    """A player's lowest and highest rating in each week with a match."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, list[float]] = {}
+
+    def add(self, at: int, system: RatingSystem, state: State) -> None:
+        if not system.rated(state):
+            return
+        rating = float(state.rating)
+        bounds = self._found.setdefault(at // WINDOW_MS, [rating, rating])
+        bounds[0], bounds[1] = min(bounds[0], rating), max(bounds[1], rating)
+
+    def swings(self) -> list[float]:
+        return [high - low for low, high in self._found.values()]
+
+
+def _swing(weeks: list[_Weeks]) -> Swing | None:
+    found = [swing for player in weeks for swing in player.swings()]
+    if not found:
+        return None
+    return Swing(len(weeks), len(found), sum(found) / len(found), max(found))

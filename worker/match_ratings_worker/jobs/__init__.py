@@ -1,0 +1,1 @@
+"""What arq runs."""

@@ -1,0 +1,1 @@
+"""The events of a ladder, in Redis and in the archive."""

@@ -1,0 +1,119 @@
+"""Lines of a file of JSON objects, or of CSV, with their numbers and what is wrong with them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from match_ratings_worker.migration.player_records import InvalidLine
+from match_ratings_worker.text import quote
+
+__all__ = ["LONGEST", "Line", "Source", "csv_lines", "json_lines"]
+
+T = TypeVar("T")
+
+#: Bytes of the longest line that is read.
+LONGEST: Final = 1024 * 1024
+
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class Source(Protocol):
+    """A binary file."""
+
+    def readline(self, limit: int, /) -> bytes:
+        """The next line, at most `limit` bytes of it; nothing at the end."""
+
+
+class Line(NamedTuple, Generic[T]):
+    """A line that is not empty."""
+
+    #: Counted from 1; of a row over several lines the last.
+    number: int
+    #: None for a wrong one.
+    value: T | None
+    problem: str
+    #: Bytes read so far.
+    read: int
+
+
+def json_lines(source: Source, parse: Callable[[bytes], T]) -> Iterator[Line[T]]:
+    """Each line as `parse` makes it; `parse` raises WrongLine."""
+    for number, raw, read in _lines(source):
+        if len(raw) > LONGEST:
+            yield Line(number, None, f"more than {LONGEST} bytes", read)
+        elif stripped := raw.strip():
+            yield _parsed(number, parse, stripped, read)
+
+
+def csv_lines(
+    source: Source, parse: Callable[[Mapping[str, str]], T], names: Sequence[str], required: Sequence[str]
+) -> Iterator[Line[T]]:
+    """Each row below the titles as `parse` makes it from its cells, empty ones left out.
+
+    Nothing more is read after titles that are wrong, or after a row that cannot be told from the next.
+    """
+    read = number = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal read, number
+        for number_now, raw, read_now in _lines(source):
+            number, read = number_now, read_now
+            if len(raw) > LONGEST:
+                msg = f"more than {LONGEST} bytes"
+                raise csv.Error(msg)
+            yield raw.decode("utf-8", "surrogateescape")
+
+    csv.field_size_limit(LONGEST)
+    rows = csv.reader(texts(), strict=True)
+    try:
+        titles = [title.strip() for title in next(rows, [])]
+        if problem := _wrong_titles(titles, names, required):
+            yield Line(max(rows.line_num, 1), None, problem, read)
+            return
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(titles):
+                problem = f"{len(row)} cells; the titles are {len(titles)}"
+                yield Line(rows.line_num, None, problem, read)
+                continue
+            cells = {title: cell for title, cell in zip(titles, row, strict=True) if cell}
+            yield _parsed(rows.line_num, parse, cells, read)
+    except csv.Error as error:
+        yield Line(number, None, f"not CSV: {error}", read)
+
+
+A = TypeVar("A")
+
+
+def _parsed(number: int, parse: Callable[[A], T], given: A, read: int) -> Line[T]:
+    try:
+        return Line(number, parse(given), "", read)
+    except InvalidLine as error:
+        return Line(number, None, str(error), read)
+
+
+def _wrong_titles(titles: list[str], names: Sequence[str], required: Sequence[str]) -> str:
+    for title in titles:
+        if title not in names:
+            return f"{quote(title)} is not a column of this system's players; known are {', '.join(names)}"
+        if titles.count(title) > 1:
+            return f"there are two columns {title}"
+    missing = [name for name in required if name not in titles]
+    return f"there is no column {missing[0]}" if missing else ""
+
+
+def _lines(source: Source) -> Iterator[tuple[int, bytes, int]]:
+    """Numbers, bytes and bytes read so far; of a line that is too long its beginning."""
+    number = read = 0
+    while raw := source.readline(LONGEST + 1):
+        number, read = number + 1, read + len(raw)
+        if number == 1:
+            raw = raw.removeprefix(_BOM)
+        yield number, raw, read
+        rest = raw
+        while len(rest) > LONGEST and not rest.endswith(b"\n"):
+            rest = source.readline(LONGEST + 1)
+            read += len(rest)

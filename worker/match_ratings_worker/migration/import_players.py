@@ -1,0 +1,202 @@
+"""Writes players of another rater into a ladder, or into its shadow: once, however often it is run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+import orjson
+from redis.exceptions import ResponseError
+
+from match_ratings import Cause
+from match_ratings.messages import VERSION
+from match_ratings_worker.migration.player_records import Record
+from match_ratings_worker.pipeline.batch import IMPORTED
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.rating import Number
+from match_ratings_worker.storage.lua_scripts import Script
+from match_ratings_worker.units import CLOCK_SKEW_MS, keep_games_ms, now_ms
+
+__all__ = ["Importer", "Outcome", "Taken"]
+
+#: Players in one script call: Redis is held for about 2 ms.
+_CHUNK: Final = 64
+#: Games of all players in one script call, at most.
+_CHUNK_GAMES: Final = 500
+#: How often a player whose rating keeps changing under the import is tried again.
+_TRIES: Final = 20
+#: Script calls that may be on their way at once.
+_SENT: Final = 4
+
+T = TypeVar("T")
+
+Outcome = Literal["imported", "replaced", "unchanged", "refused"]
+
+
+class Taken(NamedTuple):
+    """What became of one player."""
+
+    player: str
+    outcome: Outcome
+    #: refused: the rating that the player has here, and the count of its changes.
+    rating: Number = 0
+    sequence: int = 0
+
+
+class _Standing(NamedTuple):
+    sequence: int
+    rating: Number
+    imported: bytes | None
+
+
+class Importer:
+    """Imports into the ladder of a store."""
+
+    def __init__(self, store: Store, *, horizon: int, replace: bool = False, dry: bool = False) -> None:
+        """`horizon` in ms. With `dry` nothing is written."""
+        self._store, self._system = store, store.system
+        self._replace, self._dry = replace, dry
+        self._keep_games = keep_games_ms(horizon)
+        self._keep_receipts = horizon + CLOCK_SKEW_MS + 3_600_000
+        self._script = Script("import")
+        self._start = self._system.initial().rating
+
+    async def run(self, records: Iterable[T], of: Callable[[T], Record]) -> AsyncIterator[tuple[T, Taken]]:
+        """Imports any number of players and yields what became of each, in their order.
+
+        Several script calls are on their way at once. Raises what `take` raises, and what `records` does.
+        """
+        sent: deque[tuple[list[T], asyncio.Task[list[Taken]]]] = deque()
+        try:
+            for chunk in _chunks(records, of):
+                sent.append((chunk, asyncio.create_task(self.take([of(item) for item in chunk]))))
+                await asyncio.sleep(0)  # it is on its way before the next is read
+                while len(sent) > _SENT:
+                    items, task = sent.popleft()
+                    for pair in zip(items, await task, strict=True):
+                        yield pair
+            while sent:
+                items, task = sent.popleft()
+                for pair in zip(items, await task, strict=True):
+                    yield pair
+        finally:
+            for _, task in sent:
+                task.cancel()
+
+    async def take(self, records: Sequence[Record]) -> list[Taken]:
+        """Imports some players; raises redis.exceptions.RedisError, and ResponseError for one whose keys
+        hold something else, when those before it in `records` may have been written.
+        """
+        taken: dict[str, Taken] = {}
+        standings: dict[str, _Standing] = {}
+        rest = list(records)
+        for _ in range(_TRIES):
+            statuses = await self._send(rest, standings)
+            again = []
+            for record, status in zip(rest, statuses, strict=True):
+                name = record.player
+                if status == 1:
+                    outcome: Outcome = "replaced" if name in standings else "imported"
+                    taken[name] = Taken(name, outcome)
+                elif isinstance(status, list):
+                    standing = self._standing(status)
+                    if standing.imported == record.digest.encode():
+                        taken[name] = Taken(name, "unchanged")
+                    elif not self._replace:
+                        taken[name] = Taken(name, "refused", standing.rating, standing.sequence)
+                    else:
+                        standings[name] = standing
+                        again.append(record)
+                else:
+                    raise ResponseError(f"player {name}: {status.decode('utf-8', 'replace')}")
+            rest = again
+            if not rest:
+                return [taken[record.player] for record in records]
+        msg = f"player {rest[0].player}: the rating keeps changing; stop the workers for the import"
+        raise ResponseError(msg)
+
+    def _standing(self, status: list[Any]) -> _Standing:
+        sequence, rating, imported = status
+        return _Standing(
+            int(sequence), self._system.number(rating) if rating else self._start, imported or None
+        )
+
+    async def _send(self, records: Sequence[Record], standings: dict[str, _Standing]) -> list[Any]:
+        keys, system, now = self._store.keys, self._system, now_ms()
+        args: list[Any] = [self._store.digest, int(self._dry), self._keep_games, self._keep_receipts]
+        args += (f"- {IMPORTED}", len(system.fields), *system.fields)
+        oldest = now - self._keep_games
+        for record in records:
+            standing = standings.get(record.player) or _Standing(0, self._start, None)
+            state, rating = record.state, repr(record.state.rating)
+            recent = {game: at for game, at in record.recent.items() if at >= oldest}
+            args += (record.player, standing.sequence, record.digest)
+            args.append(self._event(record, standing, recent, now))
+            args += (rating if system.listed(state) else "", system.closes_at(state) or 0)
+            args += (rating, state.games, state.last_game)
+            if state.extra:
+                args += [repr(value) for value in state.extra]
+            args.append(len(recent))
+            for game, at in recent.items():
+                args += (at, game)
+        statuses: list[Any] = await self._script(
+            self._store.executor,
+            (
+                keys.outbox,
+                keys.leaderboard,
+                keys.counts,
+                keys.player_,
+                keys.games_,
+                keys.receipt_,
+                keys.open,
+                keys.settings,
+            ),
+            args,
+        )
+        return statuses
+
+    def _event(self, record: Record, standing: _Standing, recent: dict[str, int], now: int) -> bytes:
+        """The RatingUpdated message: the standing that the player comes with, and the games."""
+        state, system = record.state, self._system
+        figures: dict[str, Number] = {"games_after": state.games, "last_game_after": state.last_game}
+        figures |= {f"{name}_after": value for name, value in zip(system.fields, state.extra, strict=True)}
+        part: dict[str, Any] = {
+            "player": record.player,
+            "before": standing.rating,
+            "change": state.rating - standing.rating,
+            "after": state.rating,
+            "sequence": standing.sequence + 1,
+            "figures": figures,
+        }
+        if recent:
+            part["brought"] = recent
+        return orjson.dumps(
+            {
+                "version": VERSION,
+                "cause": Cause.IMPORT,
+                "ladder": self._store.ladder,
+                "system": system.name,
+                "rules": system.rules_at(now),
+                "finished_at": now,
+                "rated_at": now,
+                "late": False,
+                "players": [part],
+            }
+        )
+
+
+def _chunks(records: Iterable[T], of: Callable[[T], Record]) -> Iterator[list[T]]:
+    """What one script call takes."""
+    chunk: list[T] = []
+    games = 0
+    for item in records:
+        own = len(of(item).recent)
+        if chunk and (len(chunk) == _CHUNK or games + own > _CHUNK_GAMES):
+            yield chunk
+            chunk, games = [], 0
+        chunk.append(item)
+        games += own
+    if chunk:
+        yield chunk

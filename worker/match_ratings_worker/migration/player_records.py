@@ -1,0 +1,219 @@
+"""Players of another rater, one to a line of JSON or CSV: read, checked and brought into one form. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NamedTuple
+
+import orjson
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
+
+from match_ratings.messages import Id, Milliseconds
+from match_ratings_worker.rating import RatingSystem, State
+from match_ratings_worker.text import quote
+from match_ratings_worker.units import CLOCK_SKEW_MS
+
+__all__ = ["MOST_GAMES", "Reader", "Record", "InvalidLine", "sentence"]
+
+#: The most recent games that one player may bring along.
+MOST_GAMES: Final = 2000
+
+#: What the systems' own fields may hold: lowest and highest, both included. Others need only be finite.
+_LIMITS: Final[dict[str, tuple[float, float]]] = {
+    "rd": (1e-3, 100_000),
+    "volatility": (1e-6, 1),
+    "experience": (0, 1e9),
+    "peak": (0, 100_000),
+    "period": (0, 1e9),
+    "period_games": (0, 1e6),
+    "period_information": (0, 1e9),
+    "period_opponents": (0, 1e9),
+    "period_halves": (0, 1e6),
+}
+
+
+_GAMES: Final = "use [{match_id: ..., finished_at: ...}, ...] with names and texts in double quotes"
+
+
+class InvalidLine(Exception):
+    """A line is no player that can be brought over; the text is one sentence, without the line number."""
+
+
+class Record(NamedTuple):
+    """A player as brought along."""
+
+    player: str
+    state: State
+    #: Match id -> finish time in ms of the player's recent ranked games, as given.
+    recent: dict[str, int]
+    #: 16 hex digits that stand for all of it.
+    digest: str
+
+
+class _Game(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    match_id: Id
+    finished_at: Milliseconds
+
+
+def _no_truth_value(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "must be a number")
+    return value
+
+
+def _whole(value: float) -> float:
+    if value % 1:
+        raise PydanticCustomError("whole", "must be a whole number")
+    return value
+
+
+def _birth_year(value: float) -> float:
+    if value and not 1850 <= value <= 2200:
+        raise PydanticCustomError("birth_year", "must be a year, or 0 when it is not known")
+    return value
+
+
+def _month(value: float) -> float:
+    if value and not 1 <= value % 100 <= 12:
+        raise PydanticCustomError("month", "must be a month such as 202610, or 0")
+    return value
+
+
+class Reader:
+    """Reads the players of one ladder; `now` in ms."""
+
+    def __init__(self, system: RatingSystem, now: int) -> None:
+        self._system, self._latest = system, now + CLOCK_SKEW_MS
+        self._initial = system.initial()
+        self._model = _model(system)
+        #: What a line may name.
+        self.names = tuple(self._model.model_fields)
+
+    def json(self, raw: bytes) -> Record:
+        """The player in a JSON object; raises WrongLine."""
+        try:
+            found: Any = self._model.model_validate_json(raw)
+        except ValidationError as error:
+            raise InvalidLine(self._why(error, raw)) from None
+        return self._record(found)
+
+    def row(self, cells: Mapping[str, str]) -> Record:
+        """The player in a row of CSV, by column, empty cells left out; raises WrongLine.
+
+        The cell `recent_games` holds the same JSON array as a line of JSON would.
+        """
+        data: dict[str, Any] = dict(cells)
+        if cells.get("last_game", "").isdecimal():
+            data["last_game"] = int(cells["last_game"])
+        if "recent_games" in data:
+            try:
+                data["recent_games"] = orjson.loads(data["recent_games"])
+            except orjson.JSONDecodeError:
+                raise InvalidLine(
+                    f"recent_games: {quote(data['recent_games'])} is not JSON; {_GAMES}"
+                ) from None
+        try:
+            found: Any = self._model.model_validate(data)
+        except ValidationError as error:
+            raise InvalidLine(self._why(error, None)) from None
+        return self._record(found)
+
+    def _record(self, found: Any) -> Record:
+        recent = {game.match_id: game.finished_at for game in found.recent_games}
+        if len(recent) < len(found.recent_games):
+            raise InvalidLine("recent_games: a match id is there twice")
+        latest = max(recent.values(), default=0)
+        last_game = latest if found.last_game is None else found.last_game
+        if max(last_game, latest) > self._latest:
+            name = "recent_games" if latest > self._latest else "last_game"
+            raise InvalidLine(f"{name}: {max(last_game, latest)} is ahead of the server's clock")
+        if last_game < latest:
+            raise InvalidLine(f"last_game: {last_game} is before the latest of recent_games, {latest}")
+        if found.games < len(recent):
+            raise InvalidLine(f"games: {found.games} is less than the {len(recent)} games in recent_games")
+        own = [getattr(found, name) for name in self._system.fields]
+        extra = tuple(
+            [start if value is None else value for value, start in zip(own, self._initial.extra, strict=True)]
+        )
+        state = State(found.rating, found.games, last_game, extra)
+        if self._system.fields:
+            self._check_period(state)
+        content = [found.player, *state[:3], extra, sorted(recent.items())]
+        digest = hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()
+        return Record(found.player, state, recent, digest)
+
+    def _check_period(self, state: State) -> None:
+        try:
+            self._system.closes_at(state)
+        except (ArithmeticError, ValueError) as error:
+            raise InvalidLine(f"the rating period's fields do not fit each other: {error}") from None
+
+    def _why(self, error: ValidationError, raw: bytes | None) -> str:
+        items = error.errors(include_url=False)
+        return sentence(items[0], raw, {"extra_forbidden": f"this system knows {', '.join(self.names)}"})
+
+
+def sentence(item: Any, raw: bytes | None, hints: Mapping[str, str]) -> str:
+    """One of pydantic's problems with a line, in one sentence; `hints` by the problem's type."""
+    if item["type"] == "json_invalid":
+        return f"not JSON: {_json_fault(raw or b'')}"
+    if not item["loc"]:
+        return f"{quote(item['input'])} is not a JSON object"
+    where = ".".join(quote(part, 40).strip('"') for part in item["loc"])
+    if item["type"] == "missing":
+        return f"{where}: it is required"
+    if item["type"] == "extra_forbidden":
+        return f"{where}: there is no field of this name; {hints['extra_forbidden']}"
+    allowed = item["msg"][:1].lower() + item["msg"][1:]
+    if item["type"] == "string_pattern_mismatch":
+        allowed = "1-128 characters without control characters are allowed"
+    return f"{where}: {quote(item['input'])} is not allowed: {allowed}"
+
+
+def _json_fault(raw: bytes) -> str:
+    try:
+        json.loads(raw)
+    except json.JSONDecodeError as error:
+        return str(error)
+    except (ValueError, RecursionError):
+        pass
+    return "it is not UTF-8 or nested too deep"
+
+
+def _model(system: RatingSystem) -> type[BaseModel]:
+    """The form of a line for one system: its own fields are optional, as it has values to start from."""
+    number = BeforeValidator(_no_truth_value)
+    rating: Any = Annotated[int, number, Field(ge=-100_000, le=100_000)]
+    if not system.whole:
+        rating = Annotated[float, number, Field(ge=-100_000, le=100_000, allow_inf_nan=False)]
+    fields: dict[str, Any] = {
+        "player": (Id, ...),
+        "rating": (rating, ...),
+        "games": (Annotated[int, number, Field(ge=0, le=1_000_000_000)], ...),
+        "last_game": (Milliseconds | None, None),
+        "recent_games": (Annotated[tuple[_Game, ...], Field(max_length=MOST_GAMES)], ()),
+    }
+    for name in system.fields:
+        low, high = _LIMITS.get(name, (-(2.0**53), 2.0**53))
+        own: Any = Annotated[float, number, Field(ge=low, le=high, allow_inf_nan=False)]
+        if system.whole:
+            own = Annotated[own, AfterValidator(_whole)]
+        if name == "birth_year":
+            own = Annotated[own, AfterValidator(_birth_year)]
+        elif name == "period" and system.whole:
+            own = Annotated[own, AfterValidator(_month)]
+        fields[name] = (own | None, None)
+    return create_model("Player", __config__=ConfigDict(frozen=True, extra="forbid"), **fields)

@@ -1,0 +1,1 @@
+"""The way of a match: claim, validate, read, decide, commit."""

@@ -1,0 +1,176 @@
+"""Closes rating periods that are over, for systems that rate by period.
+
+A worker closes a player's period before it rates a game of a later one. This closes those of players who
+do not play on. Each player is closed by the commit script, which checks that nothing has changed since the
+state was read: closing again, from several processes, or after a kill in the middle changes nothing more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+import structlog
+from redis.asyncio import Redis
+
+from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings, adopted
+from match_ratings_worker.pipeline.batch import Commit
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.message_effects import close_period
+from match_ratings_worker.rating import Number, RatingSystem
+from match_ratings_worker.storage.connection import CONNECTION_ERRORS
+from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.lua_scripts import Script
+from match_ratings_worker.text import quote
+
+__all__ = ["Closed", "Closing", "adopted_store", "close_and_log"]
+
+log = structlog.get_logger(__name__)
+
+#: Players in one script call: Redis is held for about 2 ms.
+_CHUNK: Final = 64
+#: How often in a row all players of a chunk may have changed since they were read.
+_TRIES: Final = 20
+#: How long a job works on a ladder, in seconds; the next one goes on.
+_SECONDS: Final = 40.0
+#: Later than any period's end, in ms.
+_FOR_EVER: Final = 2**62
+
+_due = Script("due")
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The end of one player's period."""
+
+    player: str
+    before: Number
+    change: Number
+    after: Number
+    k: Number | None
+    #: The games of the period.
+    games: int
+    #: When it ended, in ms.
+    ended: int
+
+
+class Closing:
+    """One round of closing a ladder's periods."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        until: int | None = None,
+        grace: int | None = None,
+        early: bool = False,
+        dry: bool = False,
+    ) -> None:
+        """Closes what is over by now, with its grace (that of the system, or as given; in ms).
+
+        With `until` (ms) only periods that ended by then, with `early` all that are open. With `dry`
+        nothing is written.
+        """
+        self._store, self._dry = store, dry
+        self._wanted: str | int = "+inf" if early else "" if until is None else until
+        self._grace = 0 if early else (store.system.period_grace or 0) if grace is None else grace
+        self.closed = 0
+        #: Players whose stored state cannot be read, or has no period to close.
+        self.passed = 0
+        #: Messages that are not settled yet, as far as they were counted, and the latest end that was closed.
+        self.waiting = 0
+        self.until: int | None = None
+
+    async def run(self, seconds: float | None = None) -> AsyncIterator[list[Closed]]:
+        """Closes chunk by chunk, for so many seconds at most; gives what was closed. Raises RedisError."""
+        started, failed = time.monotonic(), 0
+        store, keys = self._store, self._store.keys
+        while seconds is None or time.monotonic() - started < seconds:
+            offset = self.passed + (self.closed if self._dry else 0)
+            now, until, self.waiting, names = await _due(
+                store.executor,
+                (keys.inbox, keys.open),
+                (keys.group, self._grace, self._wanted, _CHUNK, offset),
+            )
+            end = _FOR_EVER if until == b"+inf" else int(until)
+            self.until = None if until == b"+inf" else end
+            if not names:
+                return
+            commits = await self._commits([name.decode() for name in names], end, int(now))
+            done = await self._carry_out(commits, int(now))
+            self.closed += len(done)
+            failed = failed + 1 if commits and not done else 0
+            if failed == _TRIES:
+                return
+            if done:
+                yield done
+
+    async def _commits(self, names: list[str], end: int, now: int) -> list[Commit]:
+        players = await self._store.read_players(names)
+        found = []
+        for name, player in players.items():
+            commit = close_period(
+                player, name, ladder=self._store.ladder, system=self._store.system, until=end, now=now
+            )
+            if commit is None:
+                self.passed += 1
+            else:
+                found.append(commit)
+        return found
+
+    async def _carry_out(self, commits: list[Commit], now: int) -> list[Closed]:
+        if not commits:
+            return []
+        statuses: list[Any] = [1] * len(commits)
+        if not self._dry:
+            statuses = await self._store.commit(commits, now)
+        for status in statuses:
+            if isinstance(status, str):
+                raise RuntimeError(status)
+        return [_closed(commit) for commit, status in zip(commits, statuses, strict=True) if status == 1]
+
+
+async def adopted_store(
+    redis: Redis, ladder: str, configured: RatingSystem, *, horizon: int, keys: Keys
+) -> Store:
+    """A store with the ladder's adopted settings, by which alone periods may be closed.
+
+    Raises RedisError, and UnknownSettings when this version cannot read them.
+    """
+    adoption = await adopted(redis, keys)
+    system = configured if adoption is None else adoption.rating_system()
+    return Store(redis, ladder, system, horizon=horizon, shadow=keys.shadow)
+
+
+async def close_and_log(
+    redis: Redis, ladder: str, configured: RatingSystem, *, horizon: int, keys: Keys
+) -> None:
+    """Closes what is over on one ladder, within part of a minute; what goes wrong is logged."""
+    try:
+        store = await adopted_store(redis, ladder, configured, horizon=horizon, keys=keys)
+        closing = Closing(store)
+        async for _ in closing.run(_SECONDS):
+            pass
+    except (UnknownSettings, RuntimeError, *CONNECTION_ERRORS) as error:
+        log.warning("rating periods are not closed", ladder=ladder, error=quote(str(error), 300))
+        return
+    if closing.closed:
+        log.info("closed rating periods", ladder=ladder, players=closing.closed, until=closing.until)
+
+
+def _closed(commit: Commit) -> Closed:
+    event = orjson.loads(commit.events[0])
+    (part,) = event["players"]
+    games = int(part.get("figures", {}).get("period_games_before", 0))
+    return Closed(
+        part["player"],
+        part["before"],
+        part["change"],
+        part["after"],
+        part.get("k"),
+        games,
+        event["finished_at"],
+    )

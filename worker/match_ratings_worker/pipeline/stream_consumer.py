@@ -1,0 +1,198 @@
+"""The loop around an engine, one for each ladder: work, wait, take over, and sit out a lost Redis."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+from redis.exceptions import ResponseError
+
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Side
+from match_ratings_worker.storage.connection import CONNECTION_ERRORS
+from match_ratings_worker.text import quote
+
+__all__ = ["StreamConsumer"]
+
+log = structlog.get_logger(__name__)
+
+#: How often an intake looks for workers that are gone, in seconds; an idle one wakes as often.
+_TICK = 1.0
+#: The longest pause between two looks at messages that wait for another worker's, in seconds.
+_LONGEST_PAUSE = 0.02
+#: How long nothing may move before lines are checked for messages that are gone, in seconds.
+_STUCK = 2.0
+#: The longest pause between two tries to reach Redis, in seconds.
+_LONGEST_AWAY = 2.0
+
+#: Why a worker must stay out of a ladder.
+_WHY_NOT: dict[Side, str] = {
+    "live": "workers that are authoritative rate this ladder, or have done so; a shadow would take their "
+    "matches away",
+    "shadow": "this ladder has a shadow, which takes the matches; stop its workers and run "
+    "match-ratings shadow clear",
+    "clearing": "the shadow is being cleared; if that was broken off, run match-ratings shadow clear again",
+}
+
+
+class StreamConsumer:
+    """Runs an engine until it is told to stop."""
+
+    def __init__(self, engine: BatchProcessor) -> None:
+        self.engine = engine
+        #: Seconds spent working since the start.
+        self.busy_seconds = 0.0
+        self._measured = (time.monotonic(), 0.0)
+        self._stop = asyncio.Event()
+        self._next_tick = 0.0
+        self._disagreed = False
+        self._side: Side = "entered"
+
+    def busy_share(self) -> float:
+        """The share of the time since the last call, 0..1, in which there was work to do."""
+        since, busy = self._measured
+        self._measured = (time.monotonic(), self.busy_seconds)
+        passed = self._measured[0] - since
+        return min((self.busy_seconds - busy) / passed, 1.0) if passed > 0 else 0.0
+
+    def stop(self) -> None:
+        """Asks for the end: the batch in hand is finished, then `run` leaves the group and returns."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Rates matches until `stop`; a lost or restarting Redis is waited for, however long."""
+        away = 0.0
+        while not self._stop.is_set():
+            try:
+                if not await self._entered() or not await self._agreed():
+                    continue
+                await self.engine.claim_own()
+                if away:
+                    log.info("Redis is back", ladder=self.engine.ladder)
+                    away = 0.0
+                await self._work()
+            except Exception as error:
+                # What was claimed stays claimed; it is read again when all is well.
+                self.engine.forget()
+                self._say(error, again=away > 0)
+                away = min(away * 2 or 0.05, _LONGEST_AWAY)
+                await self._sleep(away)
+        try:
+            if self._side == "entered":
+                await self.engine.leave()
+        except CONNECTION_ERRORS as error:
+            log.warning(
+                "stopped without Redis; the others take over later",
+                ladder=self.engine.ladder,
+                error=quote(str(error), 200),
+            )
+
+    def _say(self, error: Exception, *, again: bool) -> None:
+        about = {"ladder": self.engine.ladder, "error": quote(str(error), 200)}
+        if isinstance(error, ResponseError) and "OTHERSETTINGS" in str(error):
+            return  # said when the settings are compared
+        if isinstance(error, ResponseError) and "NOGROUP" in str(error):
+            log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
+        elif not isinstance(error, CONNECTION_ERRORS):
+            log.exception("unexpected; trying on", **about)
+        elif not again:
+            log.warning("Redis does not answer; trying on", **about)
+
+    async def _entered(self) -> bool:
+        """Whether the ladder is this worker's side's, and its group is there; waits a while if not."""
+        side = await self.engine.store.join_group()
+        if side != self._side:
+            if side == "entered":
+                log.info("the ladder is free now", ladder=self.engine.ladder)
+            else:
+                log.error(f"not rating: {_WHY_NOT[side]}", ladder=self.engine.ladder)
+        self._side = side
+        if side == "entered":
+            return True
+        await self._sleep(_TICK)
+        return False
+
+    async def _agreed(self) -> bool:
+        """Whether the ladder is rated by this worker's settings; waits a while when it is not."""
+        if await self.engine.store.agree():
+            if self._disagreed:
+                log.info("the ladder's settings are this worker's again", ladder=self.engine.ladder)
+            self._disagreed = False
+            return True
+        if not self._disagreed:
+            log.error(
+                "not rating: other settings are adopted for this ladder than this worker's; "
+                "see match-ratings ladder diff and ladder adopt",
+                ladder=self.engine.ladder,
+            )
+            await self.engine.leave()
+        self._disagreed = True
+        await self._sleep(_TICK)
+        return False
+
+    async def _work(self) -> None:
+        engine = self.engine
+        pause, moved_at, blocked = 0.0, time.monotonic(), False
+        while not self._stop.is_set():
+            started = time.monotonic()
+            if started >= self._next_tick:
+                self._next_tick = started + _TICK
+                if not await engine.store.agree():  # before others' messages are taken over in vain
+                    engine.forget()
+                    return
+                if await engine.claim_stale():
+                    self._next_tick = started  # there may be more
+                if engine.waiting and started - moved_at > _STUCK:
+                    await engine.heal()
+            # The next messages are claimed while the present ones are rated and committed.
+            came, done = await _both(engine.claim_new(), engine.settle(probe=blocked))
+            now = time.monotonic()
+            if came or done:
+                self.busy_seconds += now - started
+                moved_at, pause, blocked = now, 0.0, False
+            elif engine.waiting:
+                # All of them wait for a message that another worker has in hand.
+                blocked = True
+                pause = min(pause * 2 or 0.001, _LONGEST_PAUSE)
+                await self._sleep(pause)
+            elif engine.leader_ttl_ms:
+                moved_at = now
+                await self._sleep(min(engine.leader_ttl_ms / 1000, _TICK))
+            else:
+                moved_at = now
+                await self._wait_for_message(max(self._next_tick - now, 0.001))
+
+    async def _wait_for_message(self, seconds: float) -> None:
+        waiting = asyncio.ensure_future(
+            self.engine.store.wait_for_message(self.engine.newest, max(int(seconds * 1000), 1))
+        )
+        stopping = asyncio.ensure_future(self._stop.wait())
+        try:
+            await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            if not waiting.done():
+                waiting.cancel()
+                waiting.add_done_callback(lambda task: task.cancelled() or task.exception())
+        if waiting.done() and not waiting.cancelled():
+            waiting.result()
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        except TimeoutError:
+            return
+
+
+async def _both(first: Coroutine[Any, Any, int], second: Coroutine[Any, Any, int]) -> tuple[int, int]:
+    """Awaits both to their end, then raises what either raised."""
+    beside = asyncio.create_task(first)
+    try:
+        two = await second
+    finally:
+        await asyncio.wait({beside})
+        beside.exception()
+    return beside.result(), two

@@ -1,0 +1,169 @@
+"""Reads a raw message and says what it is, or why it cannot be rated. Pure: no I/O, no clock."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
+from match_ratings.messages import VERSION
+from match_ratings.stream_names import MAX_MESSAGE_BYTES
+from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.text import printable, quote
+from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS
+
+__all__ = ["Message", "Problem", "digest", "read_message"]
+
+Message = MatchFinished | TournamentFinished | MatchVoided
+
+_MODELS: dict[str, type[Message]] = {
+    "match": MatchFinished,
+    "tournament": TournamentFinished,
+    "void": MatchVoided,
+}
+_TYPES = ("match-finished", "tournament-finished", "match-voided")
+
+
+class Problem(NamedTuple):
+    """Why a message cannot be rated: the code and one sentence for a person."""
+
+    reason: Reason
+    detail: str
+
+
+def read_message(
+    raw: bytes | None,
+    *,
+    ladder: str,
+    kind: str,
+    now: int,
+    horizon: int,
+    size: int | None = None,
+    force_late: bool = False,
+) -> Message | Problem:
+    """The message in `raw`, or the problem with it.
+
+    `kind` is what the claim took it for ("match", "tournament", "void", or "" when it could not read it),
+    `now` the server's time and `horizon` the age up to which a match is rated, both in ms; `size` is
+    the message's size in bytes where the bytes themselves were too many to fetch. With `force_late`
+    no match is too old: somebody has made sure that it was not rated.
+    """
+    size = len(raw) if raw is not None else size or 0
+    if size > MAX_MESSAGE_BYTES:
+        return Problem(Reason.MALFORMED, f"message: {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed")
+    if raw is None:
+        return Problem(Reason.MALFORMED, "message: the stream entry has no field of this name")
+    try:
+        message: Message = (_MODELS.get(kind) or _model_of(raw)).model_validate_json(raw)
+    except ValidationError as error:
+        return _explain(raw, error)
+    if message.version > VERSION:
+        return _unsupported(message.version)
+    if not kind:
+        return Problem(
+            Reason.MALFORMED, "message: its players or id are read differently by different parsers"
+        )
+    if message.ladder != ladder:
+        return Problem(
+            Reason.WRONG_LADDER,
+            f"ladder: {quote(message.ladder)} was sent to the stream of {quote(ladder)}; send it to its own",
+        )
+    if message.finished_at > now + CLOCK_SKEW_MS:
+        ahead = (message.finished_at - now) // 1000
+        return Problem(
+            Reason.CLOCK_SKEW,
+            f"finished_at: {message.finished_at} is {ahead} s ahead of the server's clock; "
+            f"at most {CLOCK_SKEW_MS // 1000} s are allowed",
+        )
+    if message.finished_at < now - horizon and not force_late:
+        days = (now - message.finished_at) / DAY_MS
+        return Problem(
+            Reason.TOO_LATE,
+            f"finished_at: {message.finished_at} is {days:.1f} days ago; "
+            f"at most {horizon / DAY_MS:g} days are allowed",
+        )
+    return message
+
+
+def digest(message: Message, system: RatingSystem) -> str:
+    """A short digest of what the rating depends on: 16 hex digits.
+
+    A message sent again with other spacing, key order, time format or extra fields has the same one.
+    """
+    content: list[Any]
+    if isinstance(message, TournamentFinished):
+        content = [message.public, message.podium, message.prizes, message.finished_at]
+    elif isinstance(message, MatchVoided):
+        content = ["void", sorted(message.players)]
+    else:
+        players = message.players if system.first_player else sorted(message.players)
+        content = [message.mode.value, players, message.winner, message.finished_at]
+        content += [getattr(message, name) for name in system.depends_on]
+    return hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()
+
+
+def _model_of(raw: bytes) -> type[Message]:
+    """The model of a message that the claim could not read, by its type."""
+    try:
+        kind = json.loads(raw)["type"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return MatchFinished
+    if kind == "tournament-finished":
+        return TournamentFinished
+    return MatchVoided if kind == "match-voided" else MatchFinished
+
+
+def _unsupported(version: object) -> Problem:
+    return Problem(
+        Reason.UNSUPPORTED_VERSION,
+        f"version: {quote(version)} is newer than this worker knows ({VERSION}); replay it after an upgrade",
+    )
+
+
+def _explain(raw: bytes, error: ValidationError) -> Problem:
+    problems = error.errors(include_url=False)
+    if problems[0]["type"] == "json_invalid":
+        text = printable(str(problems[0]["ctx"]["error"]))
+        return Problem(Reason.MALFORMED, f"message: not JSON in UTF-8: {text}")
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError):
+        return Problem(Reason.MALFORMED, "message: not JSON in UTF-8, or nested too deep")
+    if not isinstance(data, dict):
+        return Problem(Reason.MALFORMED, f"message: {quote(data)} is not a JSON object")
+    version = data.get("version")
+    if isinstance(version, int) and version > VERSION:
+        return _unsupported(version)
+    if data.get("type", "match-finished") not in _TYPES:
+        return Problem(Reason.INVALID, f"type: {quote(data['type'])} is not allowed; use {', '.join(_TYPES)}")
+    if any(item["type"] == "self_play" for item in problems):
+        players = quote(data.get("players"))
+        return Problem(
+            Reason.SELF_PLAY, f"players: {players} is not allowed; a match has two different players"
+        )
+    return Problem(Reason.INVALID, "; ".join(_sentence(item, data) for item in problems[:3]))
+
+
+_ALLOWED = {
+    "string_pattern_mismatch": "1-128 characters without control characters are allowed",
+    "missing": "it is required",
+}
+
+
+def _sentence(item: Any, data: dict[str, Any]) -> str:
+    where = ".".join(quote(part, 40).strip('"') for part in item["loc"]) or "message"
+    name = str(item["loc"][0]) if item["loc"] else ""
+    if item["type"] == "missing":
+        return f"{where}: it is required"
+    if name == "ladder" and item["type"] == "string_pattern_mismatch":
+        allowed = "lower-case letters, digits and single hyphens are allowed"
+    else:
+        allowed = _ALLOWED.get(item["type"], item["msg"][:1].lower() + item["msg"][1:])
+    if not item["loc"]:  # about the message as a whole; the error is named after its field
+        name = item["type"]
+        return f"{name}: {quote(data.get(name))} is not allowed: {allowed.removeprefix(f'{name} ')}"
+    return f"{where}: {quote(item['input'])} is not allowed: {allowed}"

@@ -1,0 +1,43 @@
+"""The rating systems: pure rules, one module each. This is what a system of another package imports."""
+
+from typing import Final
+
+from match_ratings_worker.rating.backgammon import Backgammon
+from match_ratings_worker.rating.fibs import Fibs
+from match_ratings_worker.rating.fide.fide_system import Fide
+from match_ratings_worker.rating.glicko import Glicko
+from match_ratings_worker.rating.glicko2 import Glicko2
+from match_ratings_worker.rating.glicko_periods import GlickoPeriods
+from match_ratings_worker.rating.rating_system import (
+    Game,
+    InvalidGame,
+    Number,
+    Outcome,
+    RatingSystem,
+    Side,
+    State,
+    Step,
+)
+from match_ratings_worker.rating.system_registry import BrokenSystem, Systems
+
+__all__ = [
+    "SYSTEMS",
+    "Backgammon",
+    "BrokenSystem",
+    "Fibs",
+    "Fide",
+    "Game",
+    "Glicko",
+    "Glicko2",
+    "GlickoPeriods",
+    "InvalidGame",
+    "Number",
+    "Outcome",
+    "RatingSystem",
+    "Side",
+    "State",
+    "Step",
+]
+
+#: Every system by the name that a ladder's configuration uses, those of other packages included.
+SYSTEMS: Final = Systems(Backgammon, Fide, Fibs, Glicko, GlickoPeriods, Glicko2)

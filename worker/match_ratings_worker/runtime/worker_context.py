@@ -1,0 +1,161 @@
+"""What the jobs of one worker process share, and the intakes that run beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from arq import Retry
+from redis.asyncio import Redis
+
+from match_ratings import Reason
+from match_ratings_worker.environment import Ladder, Settings
+from match_ratings_worker.ledger.archive_and_trim import open_archiver
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.runtime.prometheus_metrics import Metrics
+from match_ratings_worker.storage.connection import (
+    CONNECTION_ERRORS,
+    connect,
+    open_pipelined,
+    server_warnings,
+)
+from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.text import quote
+from match_ratings_worker.units import now_ms
+
+__all__ = ["WorkerContext", "limits_from", "retry_while_unavailable"]
+
+log = structlog.get_logger(__name__)
+
+#: Seconds that a stopping worker waits for the batches in hand.
+_DRAIN_SECONDS = 5.0
+#: Seconds that a job waits for a Redis that is away before it is put back.
+_WAIT_SECONDS = 10.0
+
+
+class WorkerContext:
+    """What the jobs of one worker process share: settings, ladders, Redis, and the running intakes."""
+
+    def __init__(self, settings: Settings, ladders: dict[str, Ladder]) -> None:
+        self.settings = settings
+        self.ladders = ladders
+        self.redis: Redis = connect(settings.redis_url)
+        self.intakes: list[StreamConsumer] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self.archiver = open_archiver(self.redis, settings)
+        self._archiving: asyncio.Task[None] | None = None
+        self._meter: Metrics | None = None
+        self._measuring: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Checks the server and starts an intake for each ladder."""
+        for danger in await server_warnings(self.redis):
+            log.warning(danger)
+        host = socket.gethostname()
+        for ladder in self.ladders.values():
+            name = f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
+            store = Store(
+                self.redis,
+                ladder.name,
+                ladder.system,
+                horizon=self.settings.horizon_ms,
+                executor=open_pipelined(self.settings.redis_url, Keys(ladder.name).inbox),
+                shadow=self.settings.shadow,
+            )
+            engine = BatchProcessor(store, ladder.name, ladder.system, name, limits_from(self.settings))
+            intake = StreamConsumer(engine)
+            self.intakes.append(intake)
+            self._tasks.append(asyncio.create_task(intake.run(), name=f"intake {ladder.name}"))
+            about = {"shadow": True} if self.settings.shadow else {}
+            log.info("rating", ladder=ladder.name, system=ladder.system.name, consumer=name, **about)
+        if self.archiver.archive is not None:
+            ledgers = [(ladder, self.keys(ladder)) for ladder in self.ladders]
+            self._archiving = asyncio.create_task(self.archiver.run_forever(ledgers), name="archivist")
+        self._meter = Metrics(
+            self.redis, self.intakes, self.settings.metrics_port, self.settings.metrics_host
+        )
+        self._meter.start()
+        self._measuring = asyncio.create_task(self._meter.run(), name="metrics")
+
+    async def stop(self) -> None:
+        """Finishes the batches in hand, within a few seconds, and closes the connections."""
+        if self._meter is not None and self._measuring is not None:
+            self._measuring.cancel()
+            self._meter.stop()
+        self.archiver.stop()
+        if self._archiving is not None:
+            self._tasks.append(self._archiving)
+        for intake in self.intakes:
+            intake.stop()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_DRAIN_SECONDS)
+            for task in late:
+                log.warning("stopped in the middle of a batch; the others take it over", task=task.get_name())
+                task.cancel()
+        for intake in self.intakes:
+            await intake.engine.store.executor.close()
+        await self.redis.aclose()
+        settled = sum(sum(intake.engine.settled.values()) for intake in self.intakes)
+        log.info("stopped", settled=settled)
+
+    def keys(self, ladder: str) -> Keys:
+        """A ladder's keys; its shadow's when this process rates beside another rater."""
+        return Keys(ladder, shadow=self.settings.shadow)
+
+    async def add_dead_letter(
+        self, raw: bytes, reason: Reason, detail: str, ladder: str | None = None
+    ) -> None:
+        """Keeps what came by a job and cannot be passed on, as a dead letter of a ladder."""
+        keys = self.keys(ladder if ladder in self.ladders else next(iter(self.ladders)))
+        now = now_ms()
+        letter: dict[Any, Any] = {
+            "message": raw,
+            "reason": reason.value,
+            "detail": detail,
+            "source_id": "",
+            "attempts": 1,
+            "first_seen": now,
+            "dead_at": now,
+        }
+        await self.redis.xadd(keys.dead_letters, letter)
+        await self.redis.execute_command("HINCRBY", keys.counts, f"dead:{reason.value}", 1)
+        log.warning("dead letter", reason=reason.value, detail=detail)
+
+
+def limits_from(settings: Settings) -> Limits:
+    """The pipeline's share of the settings."""
+    return Limits(
+        batch=settings.batch,
+        chunk=settings.chunk,
+        waiting=2 * settings.batch,
+        attempts=settings.max_attempts,
+        horizon=settings.horizon_ms,
+        idle=int(settings.idle_seconds * 1000),
+    )
+
+
+async def retry_while_unavailable(act: Callable[[], Any], seconds: float = _WAIT_SECONDS) -> Any:
+    """Repeats until Redis answers, for some seconds; then puts the job back for later.
+
+    A match that came by a job has no other place than this job. It may not wait here for long: when a
+    worker is killed, its jobs are run again only after the longest time that any job may take.
+    """
+    pause, waited = 0.05, 0.0
+    while True:
+        try:
+            return await act()
+        except CONNECTION_ERRORS as error:
+            log.warning("Redis does not answer; the job waits", error=quote(str(error), 200))
+            if waited > seconds:
+                raise Retry(defer=1) from None
+            await asyncio.sleep(pause)
+            waited += pause
+            pause = min(pause * 2, 2.0)

@@ -1,0 +1,108 @@
+"""The only place that builds Redis keys; the streams' names come from match_ratings.
+
+A key's last part may be an id from a message: any Unicode without control characters. It follows the
+ladder's hash tag and a fixed word, so that no id can reach another ladder's or another kind's keys.
+"""
+
+from __future__ import annotations
+
+from match_ratings import stream_names as names
+
+__all__ = ["Keys"]
+
+
+class Keys:
+    """The keys of one ladder, all in one hash slot. A name that ends in ``_`` is a prefix for an id."""
+
+    __slots__ = (
+        "alone",
+        "archive",
+        "corrections",
+        "counts",
+        "dead_letters",
+        "discarded",
+        "games_",
+        "group",
+        "inbox",
+        "leaderboard",
+        "line_",
+        "open",
+        "outbox",
+        "player_",
+        "prizes_",
+        "receipt_",
+        "restored",
+        "run_",
+        "seen",
+        "settings",
+        "settings_history",
+        "shadow",
+        "void_",
+        "workers",
+    )
+
+    def __init__(self, ladder: str, *, shadow: bool = False) -> None:
+        """A shadow has the ladder's inbox, and a set of its own of all other keys."""
+        scope = names.scope(ladder, shadow=shadow)
+        self.shadow = shadow
+        #: Stream: what match servers send.
+        self.inbox = names.inbox(ladder)
+        #: The workers' consumer group on the inbox; it stands for the side that the ladder is rated by.
+        self.group = names.SHADOW_GROUP if shadow else names.GROUP
+        #: Stream: rating changes, the ledger.
+        self.outbox = names.outbox(ladder, shadow=shadow)
+        #: Stream: what could not be rated.
+        self.dead_letters = names.dead_letters(ladder, shadow=shadow)
+        #: Sorted set: player -> rating.
+        self.leaderboard = names.leaderboard(ladder, shadow=shadow)
+        #: Hash: outcome (rated, duplicate, aside, dead:<reason>, ...) -> how many since the start.
+        self.counts = f"{scope}:counts"
+        #: Hash: a player's rating, sequence, games, last game, and the system's own fields.
+        self.player_ = f"{scope}:player:"
+        #: Sorted set: match id -> finished_at in ms, a player's ranked games.
+        self.games_ = f"{scope}:games:"
+        #: List: stream ids of a player's claimed, unrated matches, oldest first.
+        self.line_ = f"{scope}:line:"
+        #: String: a match's ledger id and content digest, or the ids that wait to become it.
+        self.receipt_ = f"{scope}:receipt:"
+        #: String: the same for a tournament, and for the taking back of a match.
+        self.prizes_ = f"{scope}:prizes:"
+        self.void_ = f"{scope}:void:"
+        #: Sorted set: player -> end in ms of the rating period whose games are not rated yet.
+        self.open = f"{scope}:open"
+        #: Hash: the adopted settings: digest, system, settings (JSON), at (ms), who, why, after (ledger id).
+        self.settings = f"{scope}:settings"
+        #: Stream: the same fields for every adoption so far.
+        self.settings_history = f"{scope}:settings-history"
+        #: String: the one consumer that claims for a while, where workers only wait for each other.
+        self.alone = f"{scope}:alone"
+        #: Hash: consumer -> when it last showed itself, in ms.
+        self.seen = f"{scope}:seen"
+        #: Hash: consumer -> its busy share (0-1), a space, and when it was measured (ms).
+        self.workers = f"{scope}:workers"
+        #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).
+        self.archive = f"{scope}:archive"
+        #: Hash: a replay's dead letters -> what became of each; kept for a week.
+        self.run_ = f"{scope}:replay:"
+        #: Stream: the histories of messages that people changed and then replayed.
+        self.corrections = f"{scope}:corrections"
+        #: Stream: dead letters that people took out for good, with who, when and why.
+        self.discarded = f"{scope}:discarded"
+        #: Hash: fingerprint of an exported dead letter -> the id under which it was put back.
+        self.restored = f"{scope}:restored"
+
+    def player(self, player: str) -> str:
+        """The key of a player's state."""
+        return self.player_ + player
+
+    def games(self, player: str) -> str:
+        """The key of a player's ranked games."""
+        return self.games_ + player
+
+    def line(self, player: str) -> str:
+        """The key of a player's line."""
+        return self.line_ + player
+
+    def receipt(self, match_id: str) -> str:
+        """The key of a match's receipt."""
+        return self.receipt_ + match_id
