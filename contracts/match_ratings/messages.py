@@ -8,9 +8,10 @@ read; on the way in an RFC 3339 text with an offset, or an aware datetime, is as
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -181,6 +182,8 @@ Milliseconds = Annotated[
         }
     ),
 ]
+#: What a constructor takes for a time: see `milliseconds`.
+TimeInput = int | str | datetime
 Version = Annotated[int, BeforeValidator(_whole), Field(ge=1)]
 Cube = Annotated[
     int,
@@ -218,6 +221,25 @@ class MatchFinished(_Message):
     ending: Ending = Ending.PLAYED
     finished_at: Milliseconds
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            match_id: str,
+            ladder: str,
+            players: tuple[str, str],
+            winner: str | None,
+            finished_at: TimeInput,
+            mode: Mode | Literal["ranked", "boosted", "casual", "tournament"] = ...,
+            cube: int = ...,
+            length: int | None = ...,
+            win_type: WinType | Literal["single", "gammon", "backgammon"] = ...,
+            ending: Ending | Literal["played", "resigned", "left", "disconnected", "timed-out"] = ...,
+            type: Literal["match-finished"] = ...,
+            version: int = ...,
+        ) -> None: ...
+
     @model_validator(mode="after")
     def _players_differ_and_one_won(self) -> Self:
         first, second = self.players
@@ -241,6 +263,21 @@ class TournamentFinished(_Message):
     #: Rating points for each place of the podium.
     prizes: Annotated[tuple[Points, ...], Field(min_length=1, max_length=16)] = DEFAULT_PRIZES
     finished_at: Milliseconds
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            tournament_id: str,
+            ladder: str,
+            public: bool,
+            podium: Sequence[str],
+            finished_at: TimeInput,
+            prizes: Sequence[int] = ...,
+            type: Literal["tournament-finished"] = ...,
+            version: int = ...,
+        ) -> None: ...
 
     @model_validator(mode="before")
     @classmethod
@@ -274,6 +311,21 @@ class MatchVoided(_Message):
     ledger_id: LedgerId | None = None
     #: When it was decided.
     finished_at: Milliseconds
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            match_id: str,
+            ladder: str,
+            players: tuple[str, str],
+            why: str,
+            finished_at: TimeInput,
+            ledger_id: str | None = ...,
+            type: Literal["match-voided"] = ...,
+            version: int = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _players_differ(self) -> Self:
@@ -327,8 +379,8 @@ class RatingUpdated(_Message):
     players: tuple[PlayerUpdate, ...]
     #: Further figures of the match that the system used, such as its length.
     figures: dict[str, Number] = Field(default_factory=dict)
-    #: The event's stream id, which is its place in the ledger; known to readers only.
-    id: str | None = Field(default=None, exclude=True)
+    #: The event's stream id, which is its place in the ledger; set by `rating_updates`, else empty.
+    id: str = Field(default="", exclude=True)
 
 
 class DeadLetter(_Message):
