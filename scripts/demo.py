@@ -25,7 +25,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     try:
-        from demo_options import run
+        from demonstration.options import run
 
         code = run(sys.argv[1:])
         sys.stdout.flush()

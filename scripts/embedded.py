@@ -13,14 +13,12 @@ from __future__ import annotations
 import atexit
 import contextlib
 import importlib.metadata
-import os
 import random
 import re
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -29,6 +27,8 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import redis
+
+from child_processes import tied_to_parent
 
 #: The oldest server whose scripts may call XREADGROUP.
 OLDEST = 7
@@ -39,16 +39,6 @@ PORTS = range(20_000, 30_000)
 
 #: Seconds that a server may take to answer, loading its data included.
 START_TIMEOUT = 20.0
-
-# Runs in between: asks Linux to kill this process when its parent dies, then becomes the server. (A
-# `preexec_fn` would do as much, but is not safe in a process with threads.)
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-if os.getppid() != int(sys.argv[1]):
-    os._exit(1)
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class ServerError(Exception):
@@ -240,12 +230,10 @@ class Server:
 
     def _launch(self) -> None:
         command = [str(self.binary), "--port", str(self.port), "--dir", str(self.directory), *self._options]
-        if sys.platform == "linux":
-            command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
         with self.log.open("ab") as log:
             said_before = log.tell()
             self._process = subprocess.Popen(
-                command,
+                tied_to_parent(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -20,8 +20,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from demo_check import Account, Ledger
-from demo_matches import Delivery, Door, deliveries
+from demonstration.ledger_check import Account, Ledger
+from demonstration.matches import Delivery, Door, deliveries
 from match_ratings import Ending, MatchFinished, PlayerUpdate, RatingUpdated, Reason, WinType
 from match_ratings.messages import CUBES
 from match_ratings_worker.rating import Backgammon, Game, State

@@ -6,14 +6,13 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import psutil
 
-from embedded import _DIE_WITH_PARENT
+from child_processes import tied_to_parent
 
 __all__ = ["SCRIPTS", "BenchError", "Program", "environment"]
 
@@ -39,12 +38,10 @@ class Program:
     """A running program; it ends with this process, whatever happens."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], log: Path) -> None:
-        if sys.platform == "linux":
-            command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
         self.log = log
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                command,
+                tied_to_parent(command),
                 env=dict(env),
                 cwd=SCRIPTS.parent,
                 stdin=subprocess.DEVNULL,

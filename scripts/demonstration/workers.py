@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from embedded import _DIE_WITH_PARENT
+from child_processes import tied_to_parent
 from match_ratings.stream_names import GROUP
 
 __all__ = ["Failure", "Group", "Worker", "crew", "until"]
@@ -49,11 +48,9 @@ class Worker:
         """Runs the command that an operator runs."""
         self.state = "starting"
         command = [str(Path(sys.executable).with_name("match-ratings")), "worker"]
-        if sys.platform == "linux":
-            command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command,
+                tied_to_parent(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

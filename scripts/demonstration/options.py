@@ -27,7 +27,7 @@ def demo(
     With two workers or more, one of them is killed in the middle. Nothing is left behind.
     Exit codes: 0 it all adds up; 1 it does not; 2 wrong options; 130 Ctrl-C.
     """
-    from demo_stage import perform
+    from demonstration.stage import perform
 
     return perform(matches, workers, seed)
 

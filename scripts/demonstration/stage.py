@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from demo_check import Statement, statements
-from demo_play import Play
-from demo_screen import LiveScreen, PlainScreen, Screen
-from demo_workers import Failure, Worker, crew
+from demonstration.ledger_check import Statement, statements
+from demonstration.play import Play
+from demonstration.screen import LiveScreen, PlainScreen, Screen
+from demonstration.workers import Failure, Worker, crew
 from embedded import Server, ServerError
 from match_ratings_worker.cli.app import call
 from match_ratings_worker.cli.console import Column, Sheet, heading

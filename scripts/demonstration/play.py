@@ -13,10 +13,10 @@ from itertools import chain
 from arq.connections import ArqRedis
 from redis.asyncio import Redis
 
-from demo_check import Account, Ledger
-from demo_matches import DAMAGED, LADDER, Delivery, Door, deliveries
-from demo_screen import Figures, Screen
-from demo_workers import Group, Worker, until
+from demonstration.ledger_check import Account, Ledger
+from demonstration.matches import DAMAGED, LADDER, Delivery, Door, deliveries
+from demonstration.screen import Figures, Screen
+from demonstration.workers import Group, Worker, until
 from match_ratings import JOB, QUEUE, MatchFinished, enqueue, publish, rating_updates
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.keys import Keys

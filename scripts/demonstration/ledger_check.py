@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from demo_matches import Delivery
+from demonstration.matches import Delivery
 from match_ratings import FIELD, Cause, MatchFinished, RatingUpdated
 from match_ratings.stream_names import GROUP
 from match_ratings_worker.queries import letters
