@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 from demonstration.matches import Delivery
 from match_ratings import FIELD, Cause, MatchFinished, RatingUpdated
 from match_ratings.stream_names import GROUP
-from match_ratings_worker.queries import letters
+from match_ratings_worker.queries import read_dead_letters
 from match_ratings_worker.rating import Number, RatingSystem
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.units import WINDOW_MS
@@ -188,7 +188,7 @@ async def _miscounted(redis: Redis, keys: Keys, outcomes: Counter[str]) -> list[
 
 
 async def _dead(redis: Redis, keys: Keys, account: Account) -> list[str]:
-    found = Counter([(letter.reason, letter.message) async for letter in letters(redis, keys)])
+    found = Counter([(letter.reason, letter.message) async for letter in read_dead_letters(redis, keys)])
     faults = [
         f"{count} with reason {reason} are missing: {message[:60]!r}"
         for (reason, message), count in (account.dead - found).items()

@@ -27,7 +27,7 @@ from embedded import Server, ServerError
 from match_ratings_worker.cli.app import call
 from match_ratings_worker.cli.console import Column, Sheet, heading
 from match_ratings_worker.cli.installation import BROKEN_PIPE, INTERRUPTED
-from match_ratings_worker.queries import Letter, letters
+from match_ratings_worker.queries import DeadLetterEntry, read_dead_letters
 
 __all__ = ["perform"]
 
@@ -82,7 +82,7 @@ def _perform(directory: Path, matches: int, workers: int, seed: int) -> bool:
 
 async def _play(
     url: str, workers: list[Worker], screen: Screen, matches: int, seed: int
-) -> tuple[Play, list[Statement], list[Letter]]:
+) -> tuple[Play, list[Statement], list[DeadLetterEntry]]:
     pool = RedisSettings.from_dsn(url)
     async with (
         Redis.from_url(url) as redis,
@@ -92,10 +92,10 @@ async def _play(
         play = Play(redis, arq, pickling, workers, screen, matches, seed)
         await play.run()
         holds = await statements(redis, play.keys, play.account, play.ledger)
-        return play, holds, [letter async for letter in letters(redis, play.keys)]
+        return play, holds, [letter async for letter in read_dead_letters(redis, play.keys)]
 
 
-def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[Letter]) -> None:
+def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[DeadLetterEntry]) -> None:
     _text(
         f"\n{_count(play.account.matches, 'match')} in {play.seconds:.1f} s. Before the rush, half of them "
         f"were rated and published within {play.usual_way:.0f} ms of entering the inbox."

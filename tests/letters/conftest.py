@@ -22,8 +22,8 @@ from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
-from match_ratings_worker.queries import Letter
-from match_ratings_worker.queries import letters as all_letters
+from match_ratings_worker.queries import DeadLetterEntry
+from match_ratings_worker.queries import read_dead_letters as all_letters
 from match_ratings_worker.rating import Backgammon, RatingSystem
 from match_ratings_worker.storage.keys import Keys
 
@@ -86,7 +86,7 @@ class Office:
             await engine.settle()
         await engine.leave()
 
-    async def die(self, *messages: dict[str, Any] | bytes) -> list[Letter]:
+    async def die(self, *messages: dict[str, Any] | bytes) -> list[DeadLetterEntry]:
         """Sends messages and has them rated; returns all dead letters, oldest first."""
         await self.send(*messages)
         await self.work()
@@ -127,7 +127,7 @@ class Office:
         assert replay.total == len(found)
         return found
 
-    async def dead(self) -> list[Letter]:
+    async def dead(self) -> list[DeadLetterEntry]:
         """The dead letters, oldest first."""
         return [letter async for letter in all_letters(self.redis, self.keys)][::-1]
 

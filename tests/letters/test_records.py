@@ -10,10 +10,10 @@ import pytest
 
 from match_ratings_worker.dead_letters import BadRecord, Letters, Record, edit, record_of
 from match_ratings_worker.dead_letters.edit_history import extended
-from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import DeadLetterEntry
 from tests.letters.conftest import Office, outcomes
 
-LETTER = Letter("7-1", b"\xff", "invalid", "x", "5-0", 3, 1_700_000_000_000, 1_700_000_000_001, "")
+LETTER = DeadLetterEntry("7-1", b"\xff", "invalid", "x", "5-0", 3, 1_700_000_000_000, 1_700_000_000_001, "")
 
 
 async def restore(letters: Letters, lines: list[bytes], ladder: str) -> list[str]:
@@ -21,7 +21,7 @@ async def restore(letters: Letters, lines: list[bytes], ladder: str) -> list[str
     return await letters.restore([(record.fingerprint(), record.letter()) for record in records])
 
 
-def exported(found: list[Letter], ladder: str) -> list[bytes]:
+def exported(found: list[DeadLetterEntry], ladder: str) -> list[bytes]:
     return [json.dumps(record_of(letter, ladder)).encode() for letter in found]
 
 

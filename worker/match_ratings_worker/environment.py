@@ -8,14 +8,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+from redis.asyncio import Redis
 
 from match_ratings import stream_names as names
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.redis_url import Address
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["ConfigError", "Ladder", "Settings", "load_ladders", "load_settings"]
+__all__ = ["ConfigError", "Ladder", "Settings", "ladder_handle", "load_ladders", "load_settings"]
 
 
 class ConfigError(Exception):
@@ -105,6 +107,19 @@ class Ladder(BaseModel):
 
     name: str
     system: RatingSystem
+
+
+def ladder_handle(redis: Redis, settings: Settings, ladder: Ladder) -> LadderHandle:
+    """A configured ladder in the Redis of `redis`, a client that returns bytes."""
+    return LadderHandle(
+        redis,
+        ladder.name,
+        ladder.system,
+        horizon_ms=settings.horizon_ms,
+        idle_ms=int(settings.idle_seconds * 1000),
+        archive=settings.archive,
+        shadow=settings.shadow,
+    )
 
 
 def load_settings() -> Settings:

@@ -17,7 +17,7 @@ from match_ratings_worker.pipeline.batch import Commit, Entry, Replay, Snapshot
 from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.validate_message import Message, Problem, digest, read_message
-from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import DeadLetterEntry
 
 __all__ = ["DryRun", "Verdict", "kind_of", "readable"]
 
@@ -92,7 +92,7 @@ class DryRun:
         return cls(redis, replace(setup, system=await system_of(redis, setup.keys, setup.system)))
 
     async def of(
-        self, letters: Sequence[tuple[Letter, bool]], *, now: int, include_parked: bool = False
+        self, letters: Sequence[tuple[DeadLetterEntry, bool]], *, now: int, include_parked: bool = False
     ) -> list[Verdict]:
         """For each letter (with whether it is rated however old it is) what would become of it.
 
@@ -115,7 +115,7 @@ class DryRun:
         found = iter([self._decided(case, snapshot) for case in cases])
         return [verdict if verdict is not None else next(found) for verdict in verdicts]
 
-    def _entry(self, letter: Letter, message: Message, force_late: bool) -> Entry:
+    def _entry(self, letter: DeadLetterEntry, message: Message, force_late: bool) -> Entry:
         if isinstance(message, TournamentFinished):
             players, receipt = message.podium, self._store.keys.prizes_ + message.tournament_id
         elif isinstance(message, MatchVoided):

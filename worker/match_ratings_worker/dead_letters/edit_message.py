@@ -12,7 +12,7 @@ from match_ratings_worker.dead_letters.dry_run import DryRun, Verdict
 from match_ratings_worker.dead_letters.edit_history import extended, message_parts
 from match_ratings_worker.dead_letters.letter_store import Letters, Setup
 from match_ratings_worker.dead_letters.replay_outcome import Outcome
-from match_ratings_worker.queries import Letter, server_time
+from match_ratings_worker.queries import DeadLetterEntry, server_time
 from match_ratings_worker.text import quote
 
 __all__ = ["Edited", "NotAllowed", "assigned", "edit", "is_wrong"]
@@ -113,7 +113,7 @@ def is_wrong(verdict: Verdict) -> bool:
 async def edit(
     letters: Letters,
     setup: Setup,
-    letter: Letter,
+    letter: DeadLetterEntry,
     message: bytes,
     *,
     who: str,

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from match_ratings import Reason
 from match_ratings.messages import Ladder
 from match_ratings_worker.dead_letters.edit_history import entries, message_parts
-from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import DeadLetterEntry
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
 
@@ -73,10 +73,10 @@ class Record(BaseModel):
         except (binascii.Error, ValueError):
             raise PydanticCustomError("message", "its message cannot be decoded") from None
 
-    def letter(self) -> Letter:
+    def letter(self) -> DeadLetterEntry:
         """The dead letter, with the id that it had."""
         history = json.dumps(self.history, ensure_ascii=True) if self.history else ""
-        return Letter(
+        return DeadLetterEntry(
             id=self.id,
             message=self.raw(),
             reason=self.reason.value,
@@ -108,7 +108,7 @@ class Record(BaseModel):
         return record
 
 
-def record_of(letter: Letter, ladder: str) -> dict[str, Any]:
+def record_of(letter: DeadLetterEntry, ladder: str) -> dict[str, Any]:
     """A dead letter as a JSON object, such as `Record` reads."""
     return {
         "ladder": ladder,

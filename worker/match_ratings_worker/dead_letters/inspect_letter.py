@@ -14,7 +14,7 @@ from match_ratings_worker.dead_letters.export_records import record_of
 from match_ratings_worker.dead_letters.letter_store import Setup
 from match_ratings_worker.dead_letters.replay_outcome import Outcome
 from match_ratings_worker.pipeline.validate_message import Problem
-from match_ratings_worker.queries import Letter, event_at, server_time
+from match_ratings_worker.queries import DeadLetterEntry, event_at, server_time
 from match_ratings_worker.text import quote
 
 __all__ = ["Inspection", "inspect"]
@@ -24,7 +24,7 @@ __all__ = ["Inspection", "inspect"]
 class Inspection:
     """A dead letter, looked at from all sides. The texts of `fields` and `troubles` are safe to print."""
 
-    letter: Letter
+    letter: DeadLetterEntry
     #: Name and value of each field of its message; empty when that is no JSON object.
     fields: list[tuple[str, str]]
     troubles: list[Trouble]
@@ -45,7 +45,7 @@ class Inspection:
         }
 
 
-async def inspect(redis: Redis, setup: Setup, letter: Letter) -> Inspection:
+async def inspect(redis: Redis, setup: Setup, letter: DeadLetterEntry) -> Inspection:
     """Looks at a dead letter; nothing is written."""
     now = await server_time(redis, setup.keys.inbox)
     forecast = await DryRun.open(redis, setup)

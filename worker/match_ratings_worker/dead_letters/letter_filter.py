@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import DeadLetterEntry
 from match_ratings_worker.storage.stream_ids import is_stream_id, parse_stream_id
 
 __all__ = ["Filter", "about", "id_of", "order_key"]
@@ -23,7 +23,7 @@ def _numbers(stream_id: str) -> tuple[int, int]:
     return parse_stream_id(stream_id)
 
 
-def order_key(letter: Letter) -> bytes:
+def order_key(letter: DeadLetterEntry) -> bytes:
     """40 bytes that sort as the messages first entered the inbox, and end with the letter's id.
 
     A message that was replayed and died again has a new id in the inbox, but is as old as before.
@@ -57,7 +57,7 @@ class Filter:
         """Whether nothing is left out."""
         return self == Filter()
 
-    def takes(self, letter: Letter) -> bool:
+    def takes(self, letter: DeadLetterEntry) -> bool:
         """Whether this letter is meant. The ids are not looked at."""
         if self.reasons and letter.reason not in self.reasons:
             return False

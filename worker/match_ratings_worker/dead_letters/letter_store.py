@@ -14,9 +14,9 @@ from redis.exceptions import ResponseError
 from match_ratings_worker.dead_letters.cancellation import raise_if_cancelled
 from match_ratings_worker.dead_letters.letter_filter import Filter
 from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
-from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import DeadLetterEntry
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.dead_letter_entries import letter_of
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
@@ -101,7 +101,7 @@ class Letters:
         """How many there are."""
         return int(await self.redis.xlen(self.keys.dead_letters))
 
-    async def get(self, ids: Sequence[str]) -> list[Letter | None]:
+    async def get(self, ids: Sequence[str]) -> list[DeadLetterEntry | None]:
         """The letters with these ids; None for those that are not there."""
         async with self.redis.pipeline(transaction=False) as pipe:
             for letter_id in ids:
@@ -110,11 +110,14 @@ class Letters:
                 else:
                     pipe.xrange(self.keys.dead_letters, MAX_STREAM_ID, MAX_STREAM_ID)
             replies = await pipe.execute()
-        return [letter_of((reply[0][0].decode(), reply[0][1])) if reply else None for reply in replies]
+        return [
+            DeadLetterEntry.from_entry((reply[0][0].decode(), reply[0][1])) if reply else None
+            for reply in replies
+        ]
 
     async def find(
         self, where: Filter, *, until: str = "+", before: str | None = None
-    ) -> AsyncIterator[Letter]:
+    ) -> AsyncIterator[DeadLetterEntry]:
         """The letters that are meant, newest first, none newer than `until` or from `before` on.
 
         With ids these in the order given, those that are not there left out.
@@ -129,14 +132,14 @@ class Letters:
         top = until if before is None else f"({before}"
         async for entry in entries(self.redis, self.keys.dead_letters, newest=top, page=_PAGE, reverse=True):
             raise_if_cancelled()
-            letter = letter_of(entry)
+            letter = DeadLetterEntry.from_entry(entry)
             if where.takes(letter):
                 yield letter
 
-    async def died_after(self, letter_id: str) -> AsyncIterator[Letter]:
+    async def died_after(self, letter_id: str) -> AsyncIterator[DeadLetterEntry]:
         """The letters that are newer than this one, oldest first."""
         async for entry in entries(self.redis, self.keys.dead_letters, oldest=f"({letter_id}", page=_PAGE):
-            yield letter_of(entry)
+            yield DeadLetterEntry.from_entry(entry)
 
     async def reasons(self, where: Filter, *, until: str = "+") -> Counter[str]:
         """Reason -> how many of those that are meant."""
@@ -163,7 +166,9 @@ class Letters:
         )
         return [inbox_id.decode() for inbox_id in moved]
 
-    async def edit(self, letter: Letter, message: bytes, *, reason: str, detail: str, history: str) -> str:
+    async def edit(
+        self, letter: DeadLetterEntry, message: bytes, *, reason: str, detail: str, history: str
+    ) -> str:
         """Puts the edited message in the letter's place; returns the new id, "" when it is gone."""
         args = (letter.id, message, reason, detail, history)
         return str((await self._edit(self._executor, (self.keys.dead_letters,), args)).decode())
@@ -189,7 +194,7 @@ class Letters:
                 page = []
         return count + len(await self.discard(page, who=who, why=why))
 
-    async def restore(self, letters: Sequence[tuple[str, Letter]]) -> list[str]:
+    async def restore(self, letters: Sequence[tuple[str, DeadLetterEntry]]) -> list[str]:
         """Puts exported letters, each with its fingerprint, back.
 
         Returns for each the new id; "" when it was restored before, "=" when it is still there.

@@ -16,7 +16,7 @@ from match_ratings_worker.dead_letters.letter_store import Move, Setup
 from match_ratings_worker.dead_letters.replay_options import Order
 from match_ratings_worker.dead_letters.replay_outcome import Outcome, Result
 from match_ratings_worker.pipeline.validate_message import Problem
-from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import DeadLetterEntry
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 
 __all__ = ["ReplayPlanner", "Ready"]
@@ -40,7 +40,7 @@ class ReplayPlanner:
         self._run = run
         self._ledger = Ledger()
 
-    def note(self, letter: Letter, now: int) -> None:
+    def note(self, letter: DeadLetterEntry, now: int) -> None:
         """Remembers what is to be looked up in the ledger; `now` in ms."""
         if not self._order.force_late:
             return
@@ -54,7 +54,7 @@ class ReplayPlanner:
         """Looks through the ledger for those that are too late. Raises ArchiveError."""
         await self._ledger.look(redis, self._setup, now)
 
-    def ready(self, letter: Letter, now: int) -> Ready | Result:
+    def ready(self, letter: DeadLetterEntry, now: int) -> Ready | Result:
         """What is to go into the inbox, or why nothing is; `now` in ms."""
         if not letter.message:
             return Result(letter.id, Outcome.PARKED, "it holds no message; discard it", letter.reason)
@@ -74,7 +74,7 @@ class ReplayPlanner:
             return Result(letter.id, Outcome.PARKED, detail, read.reason.value)
         return self._move(letter, detail, letter.history)
 
-    def _forced(self, letter: Letter, now: int) -> Ready | str:
+    def _forced(self, letter: DeadLetterEntry, now: int) -> Ready | str:
         """A late letter with the proof that it had no effect; or why there is none."""
         message = readable(letter.message, self._setup, now, force_late=True)
         if isinstance(message, Problem):
@@ -92,7 +92,7 @@ class ReplayPlanner:
 
     def _move(
         self,
-        letter: Letter,
+        letter: DeadLetterEntry,
         detail: str,
         history: str,
         *,

@@ -10,7 +10,7 @@ from match_ratings_worker.dead_letters.letter_store import Letters, Setup
 from match_ratings_worker.dead_letters.prepare_replay import Ready, ReplayPlanner
 from match_ratings_worker.dead_letters.replay_options import Order
 from match_ratings_worker.dead_letters.replay_outcome import Outcome, Result
-from match_ratings_worker.queries import Letter, server_time
+from match_ratings_worker.queries import DeadLetterEntry, server_time
 
 __all__ = ["Candidate", "ReplayCandidates"]
 
@@ -21,7 +21,7 @@ _PAGE: Final = 64
 class Candidate(NamedTuple):
     """A letter and what is to be done with it."""
 
-    letter: Letter
+    letter: DeadLetterEntry
     #: A result when nothing is to be done.
     plan: Ready | Result
 

@@ -43,7 +43,7 @@ from match_ratings_worker.jobs.dead_letter_requests import (
     checked_letter,
 )
 from match_ratings_worker.ledger.sqlite_archive import ArchiveError
-from match_ratings_worker.queries import Letter
+from match_ratings_worker.queries import DeadLetterEntry
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.text import quote
 
@@ -79,7 +79,7 @@ def _run_name(ctx: dict[str, Any]) -> str:
     return hashlib.blake2b(str(ctx["job_id"]).encode(), digest_size=12).hexdigest()
 
 
-async def _one(letters: Letters, letter_id: str) -> Letter:
+async def _one(letters: Letters, letter_id: str) -> DeadLetterEntry:
     [letter] = await letters.get([checked_letter(letter_id)])
     if letter is None:
         raise Refused(f"id: {letter_id} is no dead letter")

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 from match_ratings import Cause, RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.pipeline.batch import IMPORTED
-from match_ratings_worker.storage.dead_letter_entries import Letter, letters
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.stream_pages import Entry, Unreadable, age, as_json, entries
 
@@ -63,7 +63,7 @@ class Trace:
     waiting_ms: int | None = None
     claimed_by: str | None = None
     #: dead: the latest dead letter with this id.
-    letter: Letter | None = None
+    letter: DeadLetterEntry | None = None
 
 
 async def event_at(redis: Redis, keys: Keys, ledger_id: str) -> RatingUpdated | None:
@@ -143,7 +143,7 @@ async def trace(
     async for entry_id, fields in entries(redis, keys.inbox):
         if _names(fields.get(_FIELD, b""), effect_id):
             return await _waiting(redis, keys, effect_id, entry_id, now)
-    async for letter in letters(redis, keys):
+    async for letter in read_dead_letters(redis, keys):
         if _names(letter.message, effect_id):
             return Trace(effect_id, Outcome.DEAD, letter=letter)
     voided = None

@@ -23,13 +23,13 @@ from match_ratings_worker.queries.ladder_status import (
     unserved_ladders,
 )
 from match_ratings_worker.queries.players import LeaderboardRow, Standing, leaderboard, rows_around, standing
-from match_ratings_worker.storage.dead_letter_entries import Letter, letters
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
 from match_ratings_worker.storage.stream_pages import Unreadable, server_time
 
 __all__ = [
     "Consumer",
     "LadderStatus",
-    "Letter",
+    "DeadLetterEntry",
     "Outcome",
     "LeaderboardRow",
     "Standing",
@@ -41,7 +41,7 @@ __all__ = [
     "has_worker",
     "ladder_status",
     "leaderboard",
-    "letters",
+    "read_dead_letters",
     "events_mentioning",
     "period_games",
     "rows_around",

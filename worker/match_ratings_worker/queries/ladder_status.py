@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from match_ratings.stream_names import inbox, scope
 from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
-from match_ratings_worker.storage.dead_letter_entries import letters
+from match_ratings_worker.storage.dead_letter_entries import read_dead_letters
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.stream_pages import age, server_time, whole
 
@@ -97,7 +97,7 @@ async def ladder_status(
     consumers = await _consumers(redis, keys, idle, shares) or ()
     by_reason: Counter[str] = Counter()
     if dead:
-        async for letter in letters(redis, keys, page=1000):
+        async for letter in read_dead_letters(redis, keys, page=1000):
             by_reason[letter.reason] += 1
             if by_reason.total() == COUNTED_LETTERS:
                 break

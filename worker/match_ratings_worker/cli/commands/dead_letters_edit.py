@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from match_ratings_worker.dead_letters import Edited
-    from match_ratings_worker.queries import Letter
+    from match_ratings_worker.queries import DeadLetterEntry
 
 __all__ = ["discard", "edit"]
 
@@ -79,7 +79,7 @@ def edit(
     site = load_installation()
     setup = setup_of(site, ladder)
 
-    async def get(redis: Redis) -> Letter | None:
+    async def get(redis: Redis) -> DeadLetterEntry | None:
         [letter] = await Letters(redis, setup).get([letter_id])
         return letter
 

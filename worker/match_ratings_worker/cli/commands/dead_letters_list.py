@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from match_ratings_worker.dead_letters import Filter
-    from match_ratings_worker.queries import Letter
+    from match_ratings_worker.queries import DeadLetterEntry
 
 __all__ = ["app"]
 
@@ -122,12 +122,12 @@ class _Printer:
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
-        self._page: list[Letter] = []
+        self._page: list[DeadLetterEntry] = []
         self._sheet = Sheet(
             *(Column(title) for title in ("id", "dead since", "reason", "attempts", "detail", "message"))
         )
 
-    def add(self, letter: Letter) -> None:
+    def add(self, letter: DeadLetterEntry) -> None:
         """Takes the next one."""
         self._page.append(letter)
         if len(self._page) == _PAGE:
@@ -148,7 +148,7 @@ class _Printer:
         self._page.clear()
 
 
-def _row(letter: Letter) -> tuple[str, ...]:
+def _row(letter: DeadLetterEntry) -> tuple[str, ...]:
     return (
         letter.id,
         moment(letter.dead_at),
@@ -159,7 +159,7 @@ def _row(letter: Letter) -> tuple[str, ...]:
     )
 
 
-def _print_block(letter: Letter) -> None:
+def _print_block(letter: DeadLetterEntry) -> None:
     heading(f"{letter.id}  {letter.reason}")
     times = f"{moment(letter.dead_at)}, first seen {moment(letter.first_seen)}, attempts {letter.attempts}"
     fields([("dead since", times), ("detail", letter.detail), ("message", _beginning(letter.message))])
@@ -170,7 +170,7 @@ def _beginning(message: bytes) -> str:
     return shown + (f"... ({len(message)} bytes)" if len(message) > _SHOWN else "")
 
 
-def _document(letter: Letter) -> dict[str, Any]:
+def _document(letter: DeadLetterEntry) -> dict[str, Any]:
     from match_ratings_worker.dead_letters.edit_history import entries, message_parts
 
     found = {**asdict(letter), "message": None, "message_base64": None}
