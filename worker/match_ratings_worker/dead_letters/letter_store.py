@@ -14,7 +14,6 @@ from redis.exceptions import ResponseError
 from match_ratings_worker.dead_letters.cancellation import raise_if_cancelled
 from match_ratings_worker.dead_letters.letter_filter import Filter
 from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
-from match_ratings_worker.queries import DeadLetterEntry
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.keys import Keys
