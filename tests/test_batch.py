@@ -13,6 +13,7 @@ from match_ratings_worker.pipeline.batch import Commit, Entry, Player, Snapshot
 from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.validate_message import digest
 from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
+from match_ratings_worker.storage.receipts import Receipt
 from tests.model import DAY, HORIZON, match, tournament
 
 #: 2026-11-29T12:00:00Z.
@@ -70,7 +71,8 @@ class Table:
             for name in entry.players:
                 stored = self.windows.get(name, [])
                 windows[entry.id, name] = sum(at - 7 * DAY <= time < at for time in stored)
-        snapshot = Snapshot(NOW, players, windows, dict(self.receipts))
+        receipts = {key: Receipt.parse(text) for key, text in self.receipts.items()}
+        snapshot = Snapshot(NOW, players, windows, receipts)
         found = decide(
             self.entries,
             snapshot,

@@ -30,8 +30,8 @@ from embedded import Server
 from match_ratings import JOB, QUEUE, MatchFinished, RatingUpdated, Reason, TournamentFinished, enqueue
 from match_ratings_worker.jobs import worker_settings as jobs
 from match_ratings_worker.jobs.worker_settings import decode_job, encode_job, worker_settings
-from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
 from match_ratings_worker.storage.connection import arq_pool
+from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from tests.model import match, raw, tournament
 
 KEYS = "ratings:{backgammon}:"

@@ -22,7 +22,7 @@ import pytest
 
 from embedded import Server
 from match_ratings.stream_names import FIELD, JOB, QUEUE
-from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
+from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from tests.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament
 from tests.processes import environment, until
 

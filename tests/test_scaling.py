@@ -104,7 +104,7 @@ def test_the_figures_an_autoscaler_needs_are_served(own_server: Server) -> None:
         assert 'ratings_backlog{ladder="backgammon"} 0.0' in text
     # And the busy share that it left for `status` is gone with it
     with own_server.client() as client:
-        assert not client.hlen(Keys("backgammon").workers)
+        assert not client.hlen(Keys("backgammon").busy_shares)
 
 
 async def test_a_worker_holds_no_more_messages_than_its_limit(redis: Redis, ladder: str) -> None:

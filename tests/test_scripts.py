@@ -25,9 +25,10 @@ from match_ratings.stream_names import FIELD, GROUP
 from match_ratings_worker.pipeline.batch import Commit, Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.decide_batch import decide
-from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER, Store
+from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
+from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from tests.model import DAY, HORIZON, match, raw, tournament
 
 

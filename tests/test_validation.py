@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from match_ratings import MatchFinished, Reason, TournamentFinished
+from match_ratings.messages import Message
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
-from match_ratings_worker.pipeline.validate_message import Message, Problem, digest, read_message
+from match_ratings_worker.pipeline.validate_message import Problem, digest, read_message
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.text import quote
 from tests.model import DAY, HORIZON, SKEW, match, raw, tournament, void

@@ -8,10 +8,11 @@ read; on the way in an RFC 3339 text with an offset, or an aware datetime, is as
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -29,12 +30,15 @@ from match_ratings.stream_names import LADDER_PATTERN
 __all__ = [
     "CUBES",
     "DEFAULT_PRIZES",
+    "MESSAGE_TYPES",
     "VERSION",
     "Cause",
     "DeadLetter",
     "Ending",
     "MatchFinished",
     "MatchVoided",
+    "Message",
+    "MessageKind",
     "Mode",
     "PlayerUpdate",
     "RatingUpdated",
@@ -197,12 +201,18 @@ Points = Annotated[int, BeforeValidator(_whole), Field(ge=-1000, le=1000)]
 Number = int | float
 
 
+#: What a message is about; receipts are kept apart by it.
+MessageKind = Literal["match", "tournament", "void"]
+
+
 class _Message(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
 
 
 class MatchFinished(_Message):
     """A match server says that a match has finished."""
+
+    kind: ClassVar[Literal["match"]] = "match"
 
     type: Literal["match-finished"] = "match-finished"
     version: Version = VERSION
@@ -249,9 +259,21 @@ class MatchFinished(_Message):
             raise PydanticCustomError("winner", "winner must be one of the players, or null for a draw")
         return self
 
+    @property
+    def effect_id(self) -> str:
+        """The id whose effect happens at most once: `match_id`."""
+        return self.match_id
+
+    @property
+    def player_ids(self) -> tuple[str, ...]:
+        """Everyone whose rating the message may change."""
+        return self.players
+
 
 class TournamentFinished(_Message):
     """A tournament has finished; a public one pays rating points to its podium, once."""
+
+    kind: ClassVar[Literal["tournament"]] = "tournament"
 
     type: Literal["tournament-finished"] = "tournament-finished"
     version: Version = VERSION
@@ -294,9 +316,21 @@ class TournamentFinished(_Message):
             raise PydanticCustomError("prizes", "prizes must have as many places as the podium")
         return self
 
+    @property
+    def effect_id(self) -> str:
+        """The id whose effect happens at most once: `tournament_id`."""
+        return self.tournament_id
+
+    @property
+    def player_ids(self) -> tuple[str, ...]:
+        """Everyone whose rating the message may change."""
+        return self.podium
+
 
 class MatchVoided(_Message):
-    """A rated match is taken back: both players' changes of exactly that match, once."""
+    """A rated match is voided: both players' changes by exactly that match are undone, once."""
+
+    kind: ClassVar[Literal["void"]] = "void"
 
     type: Literal["match-voided"] = "match-voided"
     version: Version = VERSION
@@ -332,6 +366,29 @@ class MatchVoided(_Message):
         if self.players[0] == self.players[1]:
             raise PydanticCustomError("self_play", "players must be two different ids")
         return self
+
+    @property
+    def effect_id(self) -> str:
+        """The id whose effect happens at most once: the `match_id` of the voided match."""
+        return self.match_id
+
+    @property
+    def player_ids(self) -> tuple[str, ...]:
+        """Everyone whose rating the message may change."""
+        return self.players
+
+
+#: Any message that a worker takes from an inbox.
+Message = MatchFinished | TournamentFinished | MatchVoided
+
+#: The value of `type` -> the model; a message without one is a finished match.
+MESSAGE_TYPES: Final[Mapping[str, type[Message]]] = MappingProxyType(
+    {
+        "match-finished": MatchFinished,
+        "tournament-finished": TournamentFinished,
+        "match-voided": MatchVoided,
+    }
+)
 
 
 class PlayerUpdate(_Message):

@@ -179,7 +179,7 @@ def test_a_match_that_was_taken_back_is_explained_with_that(call: Any, site: Any
     void = {"type": "match-voided", "match_id": "m-1", "ladder": site.ladder, "players": ["ada", "bob"]}
     site.rate(match, {**void, "why": "[red]cheat\u202e", "finished_at": match["finished_at"]})
     if not receipts:
-        site.redis.delete(site.keys.receipt("m-1"), site.keys.void_ + "m-1")
+        site.redis.delete(site.keys.receipt("m-1"), site.keys.void_receipt_ + "m-1")
     result = call("explain", "m-1")
     assert result.code == 0
     assert "+16" in result.out and "the same figures." in result.out
@@ -202,7 +202,7 @@ def test_status_counts_what_waits_and_who_works(call: Any, site: Any) -> None:
     # Given: one message claimed by a worker, two waiting for it
     site.send(site.match("m-3"))
     site.redis.xreadgroup(GROUP, "worker-1", {site.keys.inbox: ">"})
-    site.redis.hset(site.keys.workers, "worker-1", "0.250 1700000000000")
+    site.redis.hset(site.keys.busy_shares, "worker-1", "0.250 1700000000000")
     site.send(site.match("m-4"), site.match("m-5"))
     found = call("status", "--json", "--ladder", site.ladder).json
     ladder = found["ladders"][0]

@@ -110,7 +110,7 @@ STORED: dict[str, tuple[Tamper, dict[Kind, int], bool]] = {
         lambda bench: bench.redis.zadd(bench.keys.leaderboard, {"eve": 9}), {Kind.LEADERBOARD: 1}, True,
     ),
     "open periods": (
-        lambda bench: bench.redis.zadd(bench.keys.open, {"ada": 9}), {Kind.PERIOD: 1}, True,
+        lambda bench: bench.redis.zadd(bench.keys.open_periods, {"ada": 9}), {Kind.PERIOD: 1}, True,
     ),
     "a game missing": (
         lambda bench: bench.redis.zrem(bench.keys.games("ada"), "m-3"), {Kind.WINDOW: 1}, True,
@@ -132,10 +132,10 @@ STORED: dict[str, tuple[Tamper, dict[Kind, int], bool]] = {
         lambda bench: bench.redis.delete(bench.keys.receipt("m-5")), {Kind.RECEIPT: 1}, False,
     ),
     "a receipt of another": (
-        lambda bench: bench.redis.set(bench.keys.void_ + "m-4", "1-1 x"), {Kind.RECEIPT: 1}, False,
+        lambda bench: bench.redis.set(bench.keys.void_receipt_ + "m-4", "1-1 x"), {Kind.RECEIPT: 1}, False,
     ),
     "a prize's receipt": (
-        lambda bench: bench.redis.delete(bench.keys.prizes_ + "t-1"), {Kind.RECEIPT: 1}, False,
+        lambda bench: bench.redis.delete(bench.keys.prize_receipt_ + "t-1"), {Kind.RECEIPT: 1}, False,
     ),
     "counts": (lambda bench: bench.redis.hincrby(bench.keys.counts, "rated", 1), {Kind.COUNT: 1}, False),
 }  # fmt: skip

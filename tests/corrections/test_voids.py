@@ -100,7 +100,7 @@ async def test_a_match_without_a_receipt_is_taken_back_by_its_place_in_the_ledge
     # The right one is taken, and never again
     await bench.rate(bench.void("m-1", ledger_id=places[0]), bench.void("m-1", ledger_id=places[0]))
     assert (await bench.counts())["voided"] == (await bench.counts())["duplicate"] == 1
-    assert await bench.redis.ttl(bench.keys.void_ + "m-1") > 50 * 365 * 86_400
+    assert await bench.redis.ttl(bench.keys.void_receipt_ + "m-1") > 50 * 365 * 86_400
     await bench.redis.set(bench.keys.receipt("m-1"), f"{places[0]} x")
     await bench.redis.delete(bench.keys.receipt("m-2"))
     report = await bench.audit()

@@ -98,7 +98,7 @@ class Office:
         intake = StreamConsumer(self.engine("worker"))
         task = asyncio.create_task(intake.run())
         try:
-            while not await self.letters.workers(30_000):
+            while not await self.letters.has_worker(30_000):
                 await asyncio.sleep(0.005)
             yield intake
         finally:

@@ -235,12 +235,12 @@ def test_an_open_rating_period_comes_along(site: Any, call: Cli, players: Player
         call("import", players({**ada, "period_halves": 3}, {"player": "b", "rating": 0, "games": 0})).code
         == 0
     )
-    (name, closes_at), *rest = site.redis.zrange(site.keys.open, 0, -1, withscores=True)
+    (name, closes_at), *rest = site.redis.zrange(site.keys.open_periods, 0, -1, withscores=True)
     assert (name, rest) == (b"ada", [])
     assert time.gmtime(closes_at / 1000)[:3] == (2026, 11, 1)
     assert site.redis.zrange(site.keys.leaderboard, 0, -1) == [b"ada"]  # b is unrated
     assert call("import", players({"player": "ada", "rating": 1612, "games": 230}), "--replace").code == 0
-    assert not site.redis.exists(site.keys.open)
+    assert not site.redis.exists(site.keys.open_periods)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

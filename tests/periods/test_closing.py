@@ -61,7 +61,7 @@ async def test_a_month_that_is_over_is_closed_once_with_one_event_for_each_playe
     # And closing again changes nothing.
     assert await fide.close() == []
     assert await fide.events() == events
-    assert await fide.redis.zcard(fide.keys.open) == 0
+    assert await fide.redis.zcard(fide.keys.open_periods) == 0
     assert await fide.redis.hget(fide.keys.counts, "closed") == b"4"
 
 
@@ -70,7 +70,7 @@ async def test_a_month_that_is_not_over_and_one_within_its_grace_stay_open(redis
     await rounds.play("m1", ("ada", "bob"))
     await rounds.rate()
     assert await rounds.close() == []
-    await redis.zadd(rounds.keys.open, {"ada": month_start(0) + 20 * 366 * DAY})
+    await redis.zadd(rounds.keys.open_periods, {"ada": month_start(0) + 20 * 366 * DAY})
     assert await rounds.close() == []
 
 
@@ -232,7 +232,7 @@ async def test_what_cannot_be_read_or_has_no_period_is_passed_over(fide: Rounds)
     for number in range(70):  # more than one chunk
         await fide.play(f"m{number}", (f"a{number}", f"b{number}"), at=end() - DAY + number)
     await fide.rate()
-    await fide.redis.zadd(fide.keys.open, {"gone": 1, "a0": 2})
+    await fide.redis.zadd(fide.keys.open_periods, {"gone": 1, "a0": 2})
     await fide.redis.hset(fide.keys.player("b5"), "rating", "much")
     closing = Closing(fide.store)
     closed = [item.player async for chunk in closing.run() for item in chunk]
@@ -244,4 +244,4 @@ async def test_systems_that_rate_by_game_have_nothing_to_close(redis: Redis, lad
     rounds = Rounds(redis, ladder, Backgammon())
     await rounds.play("m1", ("ada", "bob"))
     await rounds.rate()
-    assert await rounds.close() == [] and not await redis.exists(rounds.keys.open)
+    assert await rounds.close() == [] and not await redis.exists(rounds.keys.open_periods)

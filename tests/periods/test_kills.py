@@ -64,7 +64,7 @@ async def check(url: str, ladder: str) -> None:
             ("b", -20, 2),
         }
         assert await rounds.listed() == {part.player: part.after for part in closings}
-        assert await redis.zcard(rounds.keys.open) == 0
+        assert await redis.zcard(rounds.keys.open_periods) == 0
         for part in closings[::100]:
             assert (await rounds.state(part.player)).rating == part.after
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from match_ratings_worker.audit.audit_report import Difference, Kind
 from match_ratings_worker.audit.expected_player import ExpectedPlayer
 from match_ratings_worker.rating import Number, RatingSystem, State
+from match_ratings_worker.storage.player_states import parse_state
 
 __all__ = [
     "Derived",
@@ -57,15 +58,9 @@ def derived(state: State, system: RatingSystem) -> Derived:
 
 def stored_state(stored: Stored, system: RatingSystem) -> State | None:
     """The stored state; None when it is not there or cannot be read."""
-    rating, _, games, last_game, *extra = stored.values
     try:
-        return State(
-            system.number(rating or b""),
-            int(games or 0),
-            int(last_game or 0),
-            tuple([float(value or b"") for value in extra]),
-        )
-    except (TypeError, ValueError):
+        return parse_state(stored.values, system)
+    except ValueError:
         return None
 
 

@@ -27,7 +27,11 @@ class Sample:
 
     def __init__(self, keys: Keys, *, oldest: int) -> None:
         """Events rated before `oldest` (ms) need no receipt any more."""
-        self._prefixes = {Cause.MATCH: keys.receipt_, Cause.PRIZE: keys.prizes_, Cause.VOID: keys.void_}
+        self._prefixes = {
+            Cause.MATCH: keys.receipt_,
+            Cause.PRIZE: keys.prize_receipt_,
+            Cause.VOID: keys.void_receipt_,
+        }
         self._oldest, self._step, self._seen = oldest, 1, 0
         self.receipts: list[Receipt] = []
 

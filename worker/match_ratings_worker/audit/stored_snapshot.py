@@ -13,6 +13,8 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
+from match_ratings_worker.storage.player_states import state_fields
+from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import keep_games_ms
 
 __all__ = ["PAGE", "SnapshotReader", "Look", "Repair"]
@@ -55,7 +57,7 @@ class SnapshotReader:
         """`horizon` in ms."""
         self._redis, self._keys = redis, keys
         self._executor = ClientExecutor(redis)
-        self._fields = ("rating", "sequence", "games", "last_game", *system.fields)
+        self._fields = state_fields(system)
         self._keep_games = keep_games_ms(horizon)
         self._audit, self._repair = Script("audit"), Script("repair")
 
@@ -67,7 +69,7 @@ class SnapshotReader:
             args += (name.encode("utf-8", "surrogateescape"), since)
         newest, _, counts, found = await self._audit(
             self._executor,
-            (keys.outbox, keys.leaderboard, keys.open, keys.player_, keys.games_, keys.counts),
+            (keys.outbox, keys.leaderboard, keys.open_periods, keys.player_, keys.games_, keys.counts),
             args,
         )
         tally = {name.decode(): int(number) for name, number in zip(counts[::2], counts[1::2], strict=True)}
@@ -113,7 +115,7 @@ class SnapshotReader:
         keys = self._keys
         done = await self._repair(
             self._executor,
-            (keys.leaderboard, keys.open, keys.player_, keys.games_),
+            (keys.leaderboard, keys.open_periods, keys.player_, keys.games_),
             [self._keep_games, *args],
         )
         return [bool(each) for each in done]
@@ -142,4 +144,4 @@ class SnapshotReader:
     async def receipts(self, receipt_keys: Sequence[str]) -> list[str]:
         """The ledger id that each receipt names; "" for one that is not there."""
         found = await self._redis.mget(receipt_keys)
-        return [(text or b"").partition(b" ")[0].decode("utf-8", "replace") for text in found]
+        return [Receipt.parse(text).ledger_id for text in found]

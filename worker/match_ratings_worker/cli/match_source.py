@@ -150,15 +150,10 @@ def _read_line(source: Source, reader: LedgerReader, ladder: Ladder, raw: bytes 
     import orjson
     from pydantic import ValidationError
 
-    from match_ratings import MatchFinished, MatchVoided, RatingUpdated, TournamentFinished
+    from match_ratings import RatingUpdated
+    from match_ratings.messages import MESSAGE_TYPES
     from match_ratings_worker.evaluation import of_message
 
-    kinds: dict[object, type[MatchFinished | TournamentFinished | MatchVoided]] = {
-        None: MatchFinished,
-        "match-finished": MatchFinished,
-        "tournament-finished": TournamentFinished,
-        "match-voided": MatchVoided,
-    }
     try:
         data = orjson.loads(raw or b"")
     except orjson.JSONDecodeError:
@@ -174,11 +169,11 @@ def _read_line(source: Source, reader: LedgerReader, ladder: Ladder, raw: bytes 
                 return
             _take(source, reader, event, ladder.system if event.system == ladder.system.name else None)
             return
-        kind = kinds.get(data.get("type"))
-        if kind is None:
-            msg = f"type: {data['type']!r} is not allowed"
+        name = data.get("type") or "match-finished"
+        if not isinstance(name, str) or name not in MESSAGE_TYPES:
+            msg = f"type: {name!r} is not allowed"
             raise ValueError(msg)
-        message = kind.model_validate(data)
+        message = MESSAGE_TYPES[name].model_validate(data)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"])) or "message"

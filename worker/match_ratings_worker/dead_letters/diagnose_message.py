@@ -10,23 +10,17 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
+from match_ratings import MatchFinished, Reason
 from match_ratings.messages import CUBES, VERSION, Ending, Mode, WinType
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
-from match_ratings_worker.dead_letters.dry_run import kind_of, readable
+from match_ratings_worker.dead_letters.dry_run import readable
 from match_ratings_worker.dead_letters.letter_store import Setup
-from match_ratings_worker.pipeline.validate_message import Problem
+from match_ratings_worker.pipeline.validate_message import Problem, message_model
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 
 __all__ = ["Diagnosis", "Trouble", "diagnose", "trouble_of"]
 
-_MODELS: Final[dict[str, Any]] = {
-    "": MatchFinished,
-    "match": MatchFinished,
-    "tournament": TournamentFinished,
-    "void": MatchVoided,
-}
 #: Bytes, or characters, that are shown on each side of a place.
 _AROUND: Final = 20
 #: Milliseconds since 1970 begin here; ten digits are seconds.
@@ -144,7 +138,7 @@ def _not_json(raw: bytes) -> Trouble:
 
 def _in_fields(raw: bytes, data: dict[str, Any]) -> list[Trouble]:
     try:
-        _MODELS[kind_of(raw)].model_validate_json(raw)
+        (message_model(raw) or MatchFinished).model_validate_json(raw)
     except ValidationError as error:
         return [_field(item, data) for item in error.errors(include_url=False)]
     return []

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
-import orjson
 from redis.asyncio import Redis
 
-from match_ratings import MatchVoided, Reason, TournamentFinished
+from match_ratings import MatchVoided, Reason
+from match_ratings.messages import Message
 from match_ratings_worker.dead_letters.letter_store import Setup
 from match_ratings_worker.dead_letters.replay_outcome import Outcome
 from match_ratings_worker.ladder_settings.adopted_settings import system_of
 from match_ratings_worker.pipeline.batch import Commit, Entry, Replay, Snapshot
 from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.ladder_store import Store
-from match_ratings_worker.pipeline.validate_message import Message, Problem, digest, read_message
+from match_ratings_worker.pipeline.validate_message import Problem, digest, message_model, read_message
 from match_ratings_worker.queries import DeadLetterEntry
+from match_ratings_worker.storage.receipts import NO_RECEIPT, Receipt
 
-__all__ = ["DryRun", "Verdict", "kind_of", "readable"]
+__all__ = ["DryRun", "Verdict", "readable"]
 
 #: Reasons that only time, an upgrade or an operator's word can remove: a replay cannot help before.
 PARKED: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.CLOCK_SKEW, Reason.TOO_LATE})
@@ -31,9 +32,6 @@ _VERBS: Final = {
     "aside": Outcome.ASIDE,
     "again": Outcome.DUPLICATE,
 }
-
-
-_KINDS: Final = {"tournament-finished": "tournament", "match-voided": "void"}
 
 
 class Verdict(NamedTuple):
@@ -49,22 +47,13 @@ class Verdict(NamedTuple):
     ledger_id: str = ""
 
 
-def kind_of(raw: bytes) -> str:
-    """What the claim script would take a message for."""
-    try:
-        data = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return ""
-    named = data.get("type") if isinstance(data, dict) else None
-    return _KINDS.get(named, "match") if isinstance(named, str) else "match"
-
-
 def readable(raw: bytes, setup: Setup, now: int, *, force_late: bool = False) -> Message | Problem:
     """The message, or what is wrong with it by itself; `now` in ms."""
+    model = message_model(raw)
     return read_message(
         raw,
         ladder=setup.ladder,
-        kind=kind_of(raw),
+        kind=model.kind if model else "",
         now=now,
         horizon=setup.horizon,
         force_late=force_late,
@@ -116,17 +105,11 @@ class DryRun:
         return [verdict if verdict is not None else next(found) for verdict in verdicts]
 
     def _entry(self, letter: DeadLetterEntry, message: Message, force_late: bool) -> Entry:
-        if isinstance(message, TournamentFinished):
-            players, receipt = message.podium, self._store.keys.prizes_ + message.tournament_id
-        elif isinstance(message, MatchVoided):
-            players, receipt = message.players, self._store.keys.void_ + message.match_id
-        else:
-            players, receipt = message.players, self._store.keys.receipt(message.match_id)
         return Entry(
             letter.id,
             1,
-            players=players,
-            receipt=receipt,
+            players=message.player_ids,
+            receipt=self._store.keys.receipt_of(message),
             message=message,
             digest=digest(message, self._setup.system),
             replay=Replay("", letter.attempts, letter.first_seen, force_late=force_late),
@@ -137,9 +120,9 @@ class DryRun:
         for name in entry.players:  # as if nothing else were in the inbox
             snapshot.players[name].line, snapshot.players[name].passed = [entry.id], 0
         for key in (entry.receipt, snapshot.match_receipts.get(entry.id, entry.receipt)):
-            if key in self._had and not snapshot.receipts.get(key):
-                snapshot.receipts[key] = f"* {self._had[key]}"
-        receipt = snapshot.receipts.get(entry.receipt, "")
+            if key in self._had and not snapshot.receipts.get(key, NO_RECEIPT).mark:
+                snapshot.receipts[key] = Receipt.in_batch(self._had[key])
+        receipt = snapshot.receipts.get(entry.receipt, NO_RECEIPT)
         failed: dict[str, Exception] = {}
         setup = self._setup
         commits = list(
@@ -160,34 +143,29 @@ class DryRun:
             return Verdict(Outcome.UNDECIDED, _undecided(case.message, receipt))
         return self._verdict(commits[0], receipt)
 
-    def _verdict(self, commit: Commit, receipt: str) -> Verdict:
+    def _verdict(self, commit: Commit, receipt: Receipt) -> Verdict:
         entry = commit.entry
         if commit.problem is not None:
             conflict = commit.problem.reason is Reason.CONFLICT
             outcome = Outcome.CONFLICT if conflict else Outcome.STILL_WRONG
             detail = commit.problem.detail + (_where(receipt) if conflict else "")
-            return Verdict(outcome, detail, commit.problem.reason.value, ledger_id=_ledger_id(receipt))
+            return Verdict(outcome, detail, commit.problem.reason.value, ledger_id=receipt.ledger_id)
         if commit.verb == "again":
             detail = f"the same content was received before{_where(receipt)}"
-            return Verdict(Outcome.DUPLICATE, detail, ledger_id=_ledger_id(receipt))
+            return Verdict(Outcome.DUPLICATE, detail, ledger_id=receipt.ledger_id)
         self._had[entry.receipt] = entry.digest
         event = commit.events[-1] if commit.events else None
         return Verdict(_VERBS[commit.verb], event=event)
 
 
-def _ledger_id(receipt: str) -> str:
-    first = receipt.partition(" ")[0]
-    return first if first not in ("*", "-", "?") else ""
-
-
-def _where(receipt: str) -> str:
-    if receipt.startswith("* "):
+def _where(receipt: Receipt) -> str:
+    if receipt.is_in_batch:
         return " (in a dead letter that is replayed before this one)"
-    return f" (ledger entry {_ledger_id(receipt)})" if _ledger_id(receipt) else ""
+    return f" (ledger entry {receipt.ledger_id})" if receipt.ledger_id else ""
 
 
-def _undecided(message: Message, receipt: str) -> str:
-    if receipt.startswith("? "):
+def _undecided(message: Message, receipt: Receipt) -> str:
+    if receipt.next_id:
         return "a message with the same id is in the inbox; that one comes first"
     if isinstance(message, MatchVoided):
         return "the match that it takes back is a dead letter that is replayed before this one"

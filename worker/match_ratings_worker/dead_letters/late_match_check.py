@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from match_ratings import Cause, MatchFinished, MatchVoided, TournamentFinished
+from match_ratings import Cause, MatchFinished
+from match_ratings.messages import Message
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.dead_letters.letter_store import Setup
 from match_ratings_worker.ledger.sqlite_archive import Archive
-from match_ratings_worker.pipeline.validate_message import Message
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.storage.stream_pages import entries
@@ -30,6 +30,9 @@ __all__ = ["Ledger"]
 
 #: (cause, id of the match or tournament).
 Effect = tuple[str, str]
+
+#: Message kind -> the cause of its event.
+_CAUSES: Final = {"match": Cause.MATCH.value, "tournament": Cause.PRIZE.value, "void": Cause.VOID.value}
 
 
 class Ledger:
@@ -54,7 +57,7 @@ class Ledger:
     def add(self, message: Message) -> None:
         """Remembers what is to be looked for."""
         self._wanted.add(_effect_of(message))
-        self._players.update(_names(message))
+        self._players.update(message.player_ids)
         self._since = min(message.finished_at, self._since or message.finished_at)
 
     async def look(self, redis: Redis, setup: Setup, now: int) -> None:
@@ -112,7 +115,7 @@ class Ledger:
 
     def doubt(self, message: Message) -> str:
         """Why the ledger cannot prove that this message had no effect; "" when it does prove it."""
-        for name in _names(message):
+        for name in message.player_ids:
             if self._imported.get(name, 0) > message.finished_at:
                 return f"the rating of {quote(name)} was taken over from another rater after this match"
         if self._whole_from > message.finished_at - CLOCK_SKEW_MS:
@@ -135,15 +138,7 @@ class Ledger:
 
 
 def _effect_of(message: Message) -> Effect:
-    if isinstance(message, TournamentFinished):
-        return Cause.PRIZE.value, message.tournament_id
-    if isinstance(message, MatchVoided):
-        return Cause.VOID.value, message.match_id
-    return Cause.MATCH.value, message.match_id
-
-
-def _names(message: Message) -> tuple[str, ...]:
-    return message.podium if isinstance(message, TournamentFinished) else message.players
+    return _CAUSES[message.kind], message.effect_id
 
 
 async def _kept(redis: Redis, keys: Keys) -> tuple[int, int]:

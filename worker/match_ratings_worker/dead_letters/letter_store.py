@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from match_ratings_worker.dead_letters.cancellation import raise_if_cancelled
 from match_ratings_worker.dead_letters.letter_filter import Filter
-from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.keys import Keys
@@ -21,6 +19,7 @@ from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 from match_ratings_worker.storage.stream_ids import MAX_STREAM_ID, is_after, is_stream_id
 from match_ratings_worker.storage.stream_pages import entries, whole
+from match_ratings_worker.storage.worker_liveness import has_worker
 from match_ratings_worker.units import DAY_MS, keep_games_ms, now_ms
 
 if TYPE_CHECKING:
@@ -208,18 +207,9 @@ class Letters:
         keys = (self.keys.dead_letters, self.keys.restored)
         return [new_id.decode() for new_id in await self._restore(self._executor, keys, args)]
 
-    async def workers(self, idle: int) -> int:
-        """How many workers rate this ladder now; those silent for `idle` ms, and for some seconds, do not
-        count. A worker that has nothing to do asks once a second.
-        """
-        try:
-            infos = await self.redis.xinfo_consumers(self.keys.inbox, self.keys.group)
-        except ResponseError as error:
-            if "NOGROUP" in str(error) or "no such key" in str(error):
-                return 0
-            raise
-        left = HANDOVER_CONSUMER.encode()
-        return sum(info["idle"] < max(idle, _SILENT) and info["name"] != left for info in infos)
+    async def has_worker(self, idle: int) -> bool:
+        """Whether a worker rates this ladder; one silent for `idle` ms, 5 s at least, does not count."""
+        return await has_worker(self.redis, self.keys, max(idle, _SILENT))
 
     async def settled(self) -> int:
         """How many messages were settled since the ladder's start: it grows while workers work."""

@@ -70,7 +70,7 @@ class Watch:
     """Tells a replay that waits in vain from one that only has to wait."""
 
     def __init__(self, letters: Letters, *, idle: int, patience: float) -> None:
-        """`idle` in ms, as in `Letters.workers`; `patience` in seconds."""
+        """`idle` in ms, as in `Letters.has_worker`; `patience` in seconds."""
         self._letters = letters
         self._idle = idle
         self._patience = patience
@@ -87,7 +87,7 @@ class Watch:
         if not now and clock - self._looked_at < _LOOK:
             return ""
         self._looked_at = clock
-        if not await self._letters.workers(self._idle):
+        if not await self._letters.has_worker(self._idle):
             return "no worker rates this ladder"
         settled = await self._letters.settled()
         if settled != self._settled:  # they are busy with other messages, which come first

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from match_ratings import (
     Cause,
-    MatchFinished,
     MatchVoided,
     Mode,
     PlayerUpdate,
     RatingUpdated,
     TournamentFinished,
 )
+from match_ratings.messages import Message
 from match_ratings_worker.rating import Number
 
 __all__ = ["LedgerReader", "Match", "PeriodEnd", "Prize", "Record", "Start", "Void", "of_message"]
@@ -72,7 +72,7 @@ class PeriodEnd(NamedTuple):
 Record = Match | Prize | Void | Start | PeriodEnd
 
 
-def of_message(message: MatchFinished | TournamentFinished | MatchVoided) -> Record | None:
+def of_message(message: Message) -> Record | None:
     """A message as a record; None for one that changes no rating in any system."""
     if isinstance(message, MatchVoided):
         return Void(message.match_id, message.players)

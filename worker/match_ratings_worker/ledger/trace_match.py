@@ -15,9 +15,9 @@ from redis.exceptions import ResponseError
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.pipeline.batch import IMPORTED
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.storage.stream_pages import Entry, Unreadable, age, as_json, entries
 
 if TYPE_CHECKING:
@@ -120,18 +120,15 @@ async def trace(
     inbox, dead letters and ledger are looked through, which takes seconds for each million of entries.
     `now` in ms. Raises Unreadable.
     """
-    for key in (keys.receipt_ + effect_id, keys.prizes_ + effect_id):
-        receipt = await redis.get(key)
-        if receipt is None:
+    for key in (keys.receipt_ + effect_id, keys.prize_receipt_ + effect_id):
+        receipt = Receipt.parse(await redis.get(key))
+        if receipt.is_not_rated:
+            return Trace(effect_id, Outcome.BROUGHT if receipt.is_imported else Outcome.ASIDE)
+        if receipt.next_id and await redis.xrange(keys.inbox, receipt.next_id, receipt.next_id):
+            return await _waiting(redis, keys, effect_id, receipt.next_id, now)
+        if not receipt.is_settled:  # or its message was deleted by hand
             continue
-        first, _, rest = receipt.decode("utf-8", "replace").partition(" ")
-        if first == "-":
-            return Trace(effect_id, Outcome.BROUGHT if rest == IMPORTED else Outcome.ASIDE)
-        if first == "?":
-            inbox_id = rest.partition(" ")[0]
-            if await redis.xrange(keys.inbox, inbox_id, inbox_id):
-                return await _waiting(redis, keys, effect_id, inbox_id, now)
-            continue  # it was deleted by hand
+        first = receipt.mark
         event = await event_at(redis, keys, first)
         if event is None and shelf is not None and (raw := shelf.at(first)) is not None:
             event = _archived((first, raw))
@@ -171,9 +168,8 @@ def _traced(effect_id: str, events: Iterable[RatingUpdated | None]) -> Trace | N
 
 async def _void(redis: Redis, keys: Keys, match_id: str) -> RatingUpdated | None:
     """The event that took a match back, as far as its receipt tells."""
-    receipt = await redis.get(keys.void_ + match_id)
-    place = receipt.partition(b" ")[0].decode("utf-8", "replace") if receipt else ""
-    return await event_at(redis, keys, place) if _is_place(place) else None
+    ledger_id = Receipt.parse(await redis.get(keys.void_receipt_ + match_id)).ledger_id
+    return await event_at(redis, keys, ledger_id) if ledger_id else None
 
 
 async def _waiting(redis: Redis, keys: Keys, effect_id: str, entry_id: str, now: int) -> Trace:
@@ -194,11 +190,10 @@ async def _recent_events(redis: Redis, keys: Keys, player: str, count: int) -> d
     if not games:
         return {}
     receipts = await redis.mget([keys.receipt_.encode() + game for game in games])
-    places = [receipt.partition(b" ")[0].decode() for receipt in receipts if receipt]
     async with redis.pipeline(transaction=False) as pipe:
-        for place in places:
-            if _is_place(place):
-                pipe.xrange(keys.outbox, place, place)
+        for receipt in map(Receipt.parse, receipts):
+            if receipt.ledger_id:
+                pipe.xrange(keys.outbox, receipt.ledger_id, receipt.ledger_id)
         replies = await pipe.execute()
     events = [_event((reply[0][0].decode(), reply[0][1])) for reply in replies if reply]
     return {_sequence(event, player): event for event in events if event and _sequence(event, player)}
@@ -232,11 +227,6 @@ def _archived(event: tuple[str, bytes]) -> RatingUpdated | None:
 def _sequence(event: RatingUpdated, player: str) -> int:
     """A player's own count of this change; 0 when the event is not about that player."""
     return next((part.sequence for part in event.players if part.player == player), 0)
-
-
-def _is_place(text: str) -> bool:
-    """Whether a receipt's first word is a place in the ledger: not ``-`` (aside) or ``?`` (waiting)."""
-    return "-" in text[1:]
 
 
 def _names(raw: bytes, effect_id: str) -> bool:

@@ -8,10 +8,10 @@ from typing import Final, Literal
 from redis.asyncio import Redis
 
 from match_ratings import stream_names as names
-from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
+from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from match_ratings_worker.units import DAY_MS
 
 __all__ = ["Contents", "Shadow", "StillRunning"]
@@ -76,7 +76,7 @@ class Shadow:
         keys = self._keys
         running = await self._step(
             ClientExecutor(self._redis),
-            (keys.inbox, keys.settings),
+            (keys.inbox, keys.settings, keys.heartbeats),
             (keys.group, step, ms, HANDOVER_CONSUMER),
         )
         if running:

@@ -13,10 +13,10 @@ from redis.exceptions import ResponseError
 from match_ratings import Cause
 from match_ratings.messages import VERSION
 from match_ratings_worker.migration.player_records import Record
-from match_ratings_worker.pipeline.batch import IMPORTED
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import Number
 from match_ratings_worker.storage.lua_scripts import Script
+from match_ratings_worker.storage.receipts import IMPORTED
 from match_ratings_worker.units import CLOCK_SKEW_MS, keep_games_ms, now_ms
 
 __all__ = ["Importer", "Outcome", "Taken"]
@@ -150,7 +150,7 @@ class Importer:
                 keys.player_,
                 keys.games_,
                 keys.receipt_,
-                keys.open,
+                keys.open_periods,
                 keys.settings,
             ),
             args,

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from match_ratings_worker.pipeline.validate_message import Message, Problem
+from match_ratings.messages import Message
+from match_ratings_worker.pipeline.validate_message import Problem
 from match_ratings_worker.rating import State
+from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import DAY_MS
 
 __all__ = [
-    "IMPORTED",
     "Change",
     "Commit",
     "Entry",
@@ -24,9 +25,6 @@ __all__ = [
     "Snapshot",
     "Verb",
 ]
-
-#: What a receipt has instead of a digest for a match that another rater had rated before the import.
-IMPORTED = "imported"
 
 Verb = Literal["rate", "prize", "void", "aside", "again", "dead", "close"]
 
@@ -98,8 +96,8 @@ class Snapshot:
     #: (entry id, player) -> stored ranked games in the 7 days before that entry's match; a text when
     #: they cannot be read.
     windows: dict[tuple[str, str], int | str]
-    #: Receipt key -> its text, "" when there is none.
-    receipts: dict[str, str]
+    #: Receipt key -> receipt; those that were not read have none.
+    receipts: dict[str, Receipt]
     #: Entry id of a void -> the event, JSON, of the match that it takes back.
     events: dict[str, bytes] = field(default_factory=dict)
     #: Entry id of a void -> the receipt key of the match that it takes back.

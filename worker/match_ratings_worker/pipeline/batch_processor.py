@@ -131,11 +131,7 @@ class BatchProcessor:
         if isinstance(read, Problem):
             entry.problem = read
             return
-        if isinstance(read, TournamentFinished):
-            as_claimed = read.podium == entry.players and read.tournament_id == claimed.effect_id
-        else:
-            as_claimed = read.players == entry.players and read.match_id == claimed.effect_id
-        if not as_claimed:
+        if read.player_ids != entry.players or read.effect_id != claimed.effect_id:
             entry.problem = Problem(
                 Reason.MALFORMED, "message: its players or id are read differently by different parsers"
             )

@@ -92,7 +92,7 @@ class Closing:
             offset = self.passed + (self.closed if self._dry else 0)
             now, until, self.waiting, names = await _due(
                 store.executor,
-                (keys.inbox, keys.open),
+                (keys.inbox, keys.open_periods),
                 (keys.group, self._grace, self._wanted, _CHUNK, offset),
             )
             end = _FOR_EVER if until == b"+inf" else int(until)

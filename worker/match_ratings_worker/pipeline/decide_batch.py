@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
-from match_ratings_worker.pipeline.batch import IMPORTED, Commit, Entry, Player, Snapshot
+from match_ratings_worker.pipeline.batch import Commit, Entry, Player, Snapshot
 from match_ratings_worker.pipeline.message_effects import pay_prizes, rate_match, void_match
-from match_ratings_worker.pipeline.validate_message import Message, Problem
+from match_ratings_worker.pipeline.validate_message import Problem
 from match_ratings_worker.rating import InvalidGame, RatingSystem
+from match_ratings_worker.storage.receipts import IMPORTED, NO_RECEIPT, Receipt
 from match_ratings_worker.text import quote
 
 __all__ = ["decide"]
@@ -57,7 +58,7 @@ def decide(
         for player in players:
             player.passed += 1
         if commit.verb not in ("again", "dead"):
-            snapshot.receipts[entry.receipt] = f"* {entry.digest}"
+            snapshot.receipts[entry.receipt] = Receipt.in_batch(entry.digest)
         yield commit
 
 
@@ -69,33 +70,26 @@ def _is_next(entry_id: str, players: list[Player]) -> bool:
     return True
 
 
-def _settled(entry: Entry, receipts: dict[str, str]) -> Commit | None:
+def _settled(entry: Entry, receipts: dict[str, Receipt]) -> Commit | None:
     """What to do with a message whose match has had its effect; None when it has not."""
-    receipt = receipts.get(entry.receipt, "")
-    if not receipt or receipt.startswith("? "):
+    receipt = receipts.get(entry.receipt, NO_RECEIPT)
+    if not receipt.is_settled:
         return None
-    settled = receipt.partition(" ")[2]
-    if settled == IMPORTED:  # its result is in the ratings that were brought along
+    if receipt.rest == IMPORTED:  # its result is in the imported ratings
         entry.digest = IMPORTED
-    if settled == entry.digest:
+    if receipt.rest == entry.digest:
         return Commit("again", entry)
-    name, value = _effect(entry.message)
+    message = entry.message
+    name = "tournament_id" if isinstance(message, TournamentFinished) else "match_id"
+    value = message.effect_id if message else ""
     detail = f"{name}: {quote(value)} was received before with other content; it is not rated again"
     return Commit("dead", entry, problem=Problem(Reason.CONFLICT, detail))
-
-
-def _effect(message: Message | None) -> tuple[str, str]:
-    """The name and the value of the id that a message's effect hangs on."""
-    if isinstance(message, TournamentFinished):
-        return "tournament_id", message.tournament_id
-    return "match_id", message.match_id if message is not None else ""
 
 
 def _rated(
     entry: Entry, players: list[Player], snapshot: Snapshot, ladder: str, system: RatingSystem, horizon: int
 ) -> Commit | None:
-    receipt = snapshot.receipts.get(entry.receipt, "")
-    if receipt.startswith("? ") and receipt.split(" ", 2)[1] != entry.id:
+    if (snapshot.receipts.get(entry.receipt, NO_RECEIPT).next_id or entry.id) != entry.id:
         return None  # an earlier message with the same match id comes first
     message = entry.message
     if message is None:

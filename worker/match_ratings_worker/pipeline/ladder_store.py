@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
 from redis.asyncio import Redis
@@ -14,17 +14,17 @@ from match_ratings import MatchVoided
 from match_ratings.stream_names import GROUP, MAX_MESSAGE_BYTES, SHADOW_GROUP
 from match_ratings_worker.ladder_settings.adopted_settings import agree, settings_digest
 from match_ratings_worker.pipeline.batch import Commit, Entry, Player, Replay, Snapshot
-from match_ratings_worker.rating import RatingSystem, State
+from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor, CommandExecutor
+from match_ratings_worker.storage.player_states import parse_state, state_fields
+from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.storage.stream_ids import stream_id_ms
+from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from match_ratings_worker.units import WINDOW_MS, keep_games_ms
 
-__all__ = ["HANDOVER_CONSUMER", "Claim", "ClaimedEntry", "Side", "Store", "settings_digest"]
-
-#: The consumer name under which stopping workers leave what they could not finish.
-HANDOVER_CONSUMER: Final = "left-behind"
+__all__ = ["Claim", "ClaimedEntry", "Side", "Store", "settings_digest"]
 
 #: Whether a worker was let in to a ladder, or whose the ladder is.
 Side = Literal["entered", "live", "shadow", "clearing"]
@@ -78,18 +78,18 @@ class Store:
         # A day with a game refreshes this once, and a match may be a little ahead of the clock.
         self._receipts = {
             "match": self.keys.receipt_,
-            "tournament": self.keys.prizes_,
-            "void": self.keys.void_,
+            "tournament": self.keys.prize_receipt_,
+            "void": self.keys.void_receipt_,
         }
         keys = self.keys
         self._claim_keys = (
-            *(keys.inbox, keys.line_, keys.receipt_, keys.prizes_, keys.void_),
-            *(keys.player_, keys.games_, keys.alone, keys.seen),
+            *(keys.inbox, keys.line_, keys.receipt_, keys.prize_receipt_, keys.void_receipt_),
+            *(keys.player_, keys.games_, keys.claim_leader, keys.heartbeats),
         )
         self._keep_games = keep_games_ms(horizon)
         #: Stands for the settings: workers rate only while theirs are the ladder's.
         self.digest = settings_digest(system)
-        self._fields = ["rating", "sequence", "games", "last_game", *system.fields]
+        self._fields = state_fields(system)
         self._claim, self._read, self._commit = Script("claim"), Script("read"), Script("commit")
         self._heal, self._gone = Script("heal"), Script("gone")
         self._leave, self._enter = Script("leave"), Script("enter")
@@ -219,7 +219,7 @@ class Store:
                 for key, count in zip(window_keys, counts, strict=True)
             },
             receipts={
-                key: (text or b"").decode()
+                key: Receipt.parse(text)
                 for key, text in chain(
                     zip(receipts, texts, strict=True),
                     zip(void_of.values(), (receipt for receipt, _ in events), strict=True),
@@ -243,18 +243,9 @@ class Store:
             ids = [item.decode() for item in line]
         if isinstance(values, bytes):
             return Player(self.system.initial(), 0, ids, fault=values[1:].decode("utf-8", "replace"))
-        rating, sequence, games, last_game, *extra = values
         try:
-            if rating is None:
-                return Player(self.system.initial(), int(sequence or 0), ids)
-            state = State(
-                self.system.number(rating),
-                int(games or 0),
-                int(last_game or 0),
-                tuple([float(value) for value in extra]),
-            )
-            return Player(state, int(sequence or 0), ids)
-        except (TypeError, ValueError) as error:
+            return Player(parse_state(values, self.system) or self.system.initial(), int(values[1] or 0), ids)
+        except ValueError as error:
             return Player(self.system.initial(), 0, ids, fault=str(error))
 
     async def commit(self, commits: Sequence[Commit], now: int) -> list[int | str]:
@@ -304,7 +295,7 @@ class Store:
                 keys.player_,
                 keys.games_,
                 keys.line_,
-                keys.open,
+                keys.open_periods,
                 keys.run_,
                 keys.settings,
             ),
@@ -337,7 +328,7 @@ class Store:
         return int(
             await self._leave(
                 self.executor,
-                (self.keys.inbox, self.keys.workers, self.keys.alone, self.keys.seen),
+                (self.keys.inbox, self.keys.busy_shares, self.keys.claim_leader, self.keys.heartbeats),
                 (self.keys.group, consumer, HANDOVER_CONSUMER),
             )
         )

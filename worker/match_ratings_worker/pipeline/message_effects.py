@@ -12,7 +12,6 @@ import orjson
 from match_ratings import Cause, MatchFinished, MatchVoided, Mode, RatingUpdated, TournamentFinished
 from match_ratings.messages import VERSION
 from match_ratings_worker.pipeline.batch import (
-    IMPORTED,
     Change,
     Commit,
     Entry,
@@ -20,6 +19,7 @@ from match_ratings_worker.pipeline.batch import (
     Snapshot,
 )
 from match_ratings_worker.rating import Game, InvalidGame, Number, RatingSystem, State
+from match_ratings_worker.storage.receipts import NO_RECEIPT
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS, WINDOW_MS
@@ -70,12 +70,12 @@ def void_match(
     Raises InvalidGame when there is nothing to take back, or the match was between others.
     """
     key = snapshot.match_receipts[entry.id]
-    receipt = snapshot.receipts.get(key, "")
-    if receipt.startswith("* "):
+    receipt = snapshot.receipts.get(key, NO_RECEIPT)
+    if receipt.is_in_batch:
         return None  # rated in this very batch: its event is there next time
-    if receipt.startswith(("? ", "- ")) or entry.id not in snapshot.events:
-        why = "was not rated by the rules" if receipt.startswith("- ") else "is not known"
-        if receipt == f"- {IMPORTED}":
+    if receipt.mark == "?" or receipt.is_not_rated or entry.id not in snapshot.events:
+        why = "was not rated by the rules" if receipt.is_not_rated else "is not known"
+        if receipt.is_imported:
             why = "was rated before the ratings were imported"
         raise InvalidGame(f"match_id: {quote(message.match_id)} {why}; there is nothing to take back")
     voided = RatingUpdated.model_validate_json(snapshot.events[entry.id])

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 from pydantic import ValidationError
 
 from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
-from match_ratings.messages import VERSION
+from match_ratings.messages import MESSAGE_TYPES, VERSION, Message
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.text import printable, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS
 
-__all__ = ["Message", "Problem", "digest", "read_message"]
+__all__ = ["Problem", "digest", "message_model", "read_message"]
 
-Message = MatchFinished | TournamentFinished | MatchVoided
-
-_MODELS: dict[str, type[Message]] = {
-    "match": MatchFinished,
-    "tournament": TournamentFinished,
-    "void": MatchVoided,
-}
-_TYPES = ("match-finished", "tournament-finished", "match-voided")
+#: Message kind -> model.
+_MODELS: Final[dict[str, type[Message]]] = {model.kind: model for model in MESSAGE_TYPES.values()}
 
 
 class Problem(NamedTuple):
@@ -58,7 +52,7 @@ def read_message(
     if raw is None:
         return Problem(Reason.MALFORMED, "message: the stream entry has no field of this name")
     try:
-        message: Message = (_MODELS.get(kind) or _model_of(raw)).model_validate_json(raw)
+        message: Message = (_MODELS.get(kind) or message_model(raw) or MatchFinished).model_validate_json(raw)
     except ValidationError as error:
         return _explain(raw, error)
     if message.version > VERSION:
@@ -106,15 +100,14 @@ def digest(message: Message, system: RatingSystem) -> str:
     return hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()
 
 
-def _model_of(raw: bytes) -> type[Message]:
-    """The model of a message that the claim could not read, by its type."""
+def message_model(raw: bytes) -> type[Message] | None:
+    """The model that fits a message by its `type`, as the claim script decides; None if it is not JSON."""
     try:
-        kind = json.loads(raw)["type"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return MatchFinished
-    if kind == "tournament-finished":
-        return TournamentFinished
-    return MatchVoided if kind == "match-voided" else MatchFinished
+        data = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    name = data.get("type") if isinstance(data, dict) else None
+    return MESSAGE_TYPES.get(name, MatchFinished) if isinstance(name, str) else MatchFinished
 
 
 def _unsupported(version: object) -> Problem:
@@ -138,8 +131,9 @@ def _explain(raw: bytes, error: ValidationError) -> Problem:
     version = data.get("version")
     if isinstance(version, int) and version > VERSION:
         return _unsupported(version)
-    if data.get("type", "match-finished") not in _TYPES:
-        return Problem(Reason.INVALID, f"type: {quote(data['type'])} is not allowed; use {', '.join(_TYPES)}")
+    if "type" in data and not (isinstance(data["type"], str) and data["type"] in MESSAGE_TYPES):
+        known = ", ".join(MESSAGE_TYPES)
+        return Problem(Reason.INVALID, f"type: {quote(data['type'])} is not allowed; use {known}")
     if any(item["type"] == "self_play" for item in problems):
         players = quote(data.get("players"))
         return Problem(

@@ -15,16 +15,15 @@ from match_ratings_worker.ledger.trace_match import (
     trace,
 )
 from match_ratings_worker.queries.ladder_status import (
-    Consumer,
     LadderStatus,
     UnservedLadder,
-    has_worker,
     ladder_status,
     unserved_ladders,
 )
 from match_ratings_worker.queries.players import LeaderboardRow, Standing, leaderboard, rows_around, standing
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
 from match_ratings_worker.storage.stream_pages import Unreadable, server_time
+from match_ratings_worker.storage.worker_liveness import Consumer, has_worker
 
 __all__ = [
     "Consumer",

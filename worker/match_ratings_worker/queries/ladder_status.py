@@ -3,43 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from match_ratings.stream_names import inbox, scope
-from match_ratings_worker.pipeline.ladder_store import HANDOVER_CONSUMER
 from match_ratings_worker.storage.dead_letter_entries import read_dead_letters
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.stream_pages import age, server_time, whole
+from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER, Consumer, group_consumers
 
-__all__ = ["Consumer", "LadderStatus", "UnservedLadder", "has_worker", "ladder_status", "unserved_ladders"]
+__all__ = ["LadderStatus", "UnservedLadder", "ladder_status", "unserved_ladders"]
 
 #: At most so many dead letters, the newest, are counted by reason.
 COUNTED_LETTERS: Final = 100_000
 
 #: What stands before and behind a ladder's name in its inbox's.
 _BEFORE, _BEHIND = inbox("x").split("x")
-
-
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """A worker of a ladder, as its consumer group knows it."""
-
-    name: str
-    #: Messages that it has claimed and not settled.
-    pending: int
-    #: How long it has not asked for messages, in ms; a worker that runs asks about once a second.
-    idle_ms: int
-    #: Whether it asked lately enough to count as running.
-    live: bool
-    #: The share of its time in which it worked lately, 0-1; None when it does not say.
-    busy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +75,8 @@ async def ladder_status(
         pipe.xlen(keys.outbox)
         pipe.xlen(keys.dead_letters)
         pipe.hgetall(keys.counts)
-        pipe.hgetall(keys.workers)
-        backlog, oldest, players, events, dead, counts, shares = await pipe.execute()
-    consumers = await _consumers(redis, keys, idle, shares) or ()
+        backlog, oldest, players, events, dead, counts = await pipe.execute()
+    consumers = await group_consumers(redis, keys, idle) or ()
     by_reason: Counter[str] = Counter()
     if dead:
         async for letter in read_dead_letters(redis, keys, page=1000):
@@ -132,8 +114,8 @@ async def unserved_ladders(redis: Redis, configured: Collection[str], idle: int)
         known = ladder in configured
         if not messages and not known:
             continue
-        consumers = await _consumers(redis, Keys(ladder), idle)
-        shadows = await _consumers(redis, Keys(ladder, shadow=True), idle)
+        consumers = await group_consumers(redis, Keys(ladder), idle)
+        shadows = await group_consumers(redis, Keys(ladder, shadow=True), idle)
         if shadows is not None:  # it takes the matches as workers do
             consumers = [*(consumers or ()), *shadows]
         if consumers is None:
@@ -141,39 +123,3 @@ async def unserved_ladders(redis: Redis, configured: Collection[str], idle: int)
         elif not any(consumer.live for consumer in consumers):
             unread.append(UnservedLadder(ladder, messages, "no-worker", known))
     return unread
-
-
-async def has_worker(redis: Redis, keys: Keys, idle: int) -> bool:
-    """Whether a worker of the ladder is running; one that is silent for `idle` ms is not."""
-    found = await _consumers(redis, keys, idle)
-    return any(consumer.live for consumer in found or ())
-
-
-async def _consumers(
-    redis: Redis, keys: Keys, idle: int, shares: Mapping[bytes, bytes] | None = None
-) -> list[Consumer] | None:
-    """The group's consumers, with their busy shares as they left them; None when there is no group."""
-    try:
-        infos: list[dict[str, Any]] = await redis.xinfo_consumers(keys.inbox, keys.group)
-    except ResponseError as error:
-        if "NOGROUP" in str(error) or "no such key" in str(error):
-            return None
-        raise
-    # Redis 7.0 counts a consumer as silent since it last got a message; workers say otherwise.
-    seen: dict[bytes, bytes] = await redis.execute_command("HGETALL", keys.seen)
-    now = time.time() * 1000
-    consumers = []
-    for info in infos:
-        name = info["name"].decode("utf-8", "backslashreplace")
-        silent = min(info["idle"], max(int(now - float(seen.get(info["name"], 0))), 0))
-        live = silent < idle and name != HANDOVER_CONSUMER
-        share = _share((shares or {}).get(info["name"], b"")) if live else None
-        consumers.append(Consumer(name, info["pending"], silent, live, share))
-    return sorted(consumers, key=lambda consumer: consumer.name)
-
-
-def _share(text: bytes) -> float | None:
-    try:
-        return float(text.split()[0])
-    except (IndexError, ValueError):
-        return None

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 
 from match_ratings_worker.rating import Game, InvalidGame, Number, RatingSystem, State
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.player_states import parse_state, state_fields
 from match_ratings_worker.storage.stream_pages import Unreadable, whole
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import WINDOW_MS
@@ -124,25 +125,19 @@ async def _places(
 async def standing(redis: Redis, keys: Keys, system: RatingSystem, player: str, now: int) -> Standing | None:
     """How a player stands at `now` (ms); None for a player who is not known. Raises Unreadable."""
     async with redis.pipeline(transaction=False) as pipe:
-        pipe.hmget(keys.player(player), ["rating", "sequence", "games", "last_game", *system.fields])
+        pipe.hmget(keys.player(player), list(state_fields(system)))
         pipe.zcount(keys.games(player), now - WINDOW_MS, f"({now}")
         pipe.zscore(keys.leaderboard, player)
         pipe.zcard(keys.leaderboard)
         stored, recent, score, listed = await pipe.execute()
-    rating, sequence, games, last_game, *extra = stored
-    if rating is None:
-        return None
     try:
-        state = State(
-            system.number(rating),
-            int(games or 0),
-            int(last_game or 0),
-            tuple([float(value) for value in extra]),
-        )
-        changed = int(sequence or 0)
-    except (TypeError, ValueError) as error:
+        state = parse_state(stored, system)
+        changed = int(stored[1] or 0)
+    except ValueError as error:
         msg = f"the stored state of player {quote(player)} cannot be read: {error}"
         raise Unreadable(msg) from None
+    if state is None:
+        return None
     return Standing(
         player=player,
         rating=state.rating,

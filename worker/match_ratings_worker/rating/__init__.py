@@ -9,6 +9,7 @@ from match_ratings_worker.rating.glicko import Glicko
 from match_ratings_worker.rating.glicko2 import Glicko2
 from match_ratings_worker.rating.glicko_periods import GlickoPeriods
 from match_ratings_worker.rating.rating_system import (
+    STATE_FIELDS,
     Game,
     InvalidGame,
     Number,
@@ -21,6 +22,7 @@ from match_ratings_worker.rating.rating_system import (
 from match_ratings_worker.rating.system_registry import BrokenSystem, Systems
 
 __all__ = [
+    "STATE_FIELDS",
     "SYSTEMS",
     "Backgammon",
     "BrokenSystem",

@@ -10,16 +10,30 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
 from match_ratings import PlayerUpdate, RatingUpdated
 
-__all__ = ["Game", "InvalidGame", "Number", "Outcome", "RatingSystem", "Side", "State", "Step", "difference"]
+__all__ = [
+    "STATE_FIELDS",
+    "Game",
+    "InvalidGame",
+    "Number",
+    "Outcome",
+    "RatingSystem",
+    "Side",
+    "State",
+    "Step",
+    "difference",
+]
 
 #: A rating or a change: whole in systems of whole numbers, so that 1500 stays 1500.
 Number = int | float
+
+#: The stored fields of every player; a system's own fields follow them.
+STATE_FIELDS: Final = ("rating", "sequence", "games", "last_game")
 
 
 class InvalidGame(ValueError):

@@ -13,14 +13,12 @@ from functools import cached_property
 from importlib import metadata
 from typing import Final
 
-from match_ratings_worker.rating.rating_system import RatingSystem
+from match_ratings_worker.rating.rating_system import STATE_FIELDS, RatingSystem
 
 __all__ = ["GROUP", "BrokenSystem", "Systems"]
 
 #: The entry points' group.
 GROUP: Final = "match_ratings.systems"
-#: Fields of a player's state that every system has already.
-_TAKEN: Final = frozenset({"rating", "sequence", "games", "last_game"})
 
 
 class BrokenSystem(LookupError):
@@ -83,7 +81,7 @@ def _fault(name: str, system: object) -> str | None:
         return f"the class calls itself {getattr(system, 'name', None)!r}; use the entry point's name"
     if inspect.isabstract(system):
         return f"it lacks {', '.join(sorted(system.__abstractmethods__))}"
-    if len(set(system.fields)) != len(system.fields) or _TAKEN.intersection(system.fields):
+    if len(set(system.fields)) != len(system.fields) or set(STATE_FIELDS).intersection(system.fields):
         return f"fields: {system.fields!r} is not allowed; names differ from each other and from {_names()}"
     try:
         state = system().initial()
@@ -95,7 +93,7 @@ def _fault(name: str, system: object) -> str | None:
 
 
 def _names() -> str:
-    return ", ".join(sorted(_TAKEN))
+    return ", ".join(sorted(STATE_FIELDS))
 
 
 def _line(error: BaseException) -> str:

@@ -7,6 +7,7 @@ ladder's hash tag and a fixed word, so that no id can reach another ladder's or 
 from __future__ import annotations
 
 from match_ratings import stream_names as names
+from match_ratings.messages import Message, MessageKind
 
 __all__ = ["Keys"]
 
@@ -15,30 +16,30 @@ class Keys:
     """The keys of one ladder, all in one hash slot. A name that ends in ``_`` is a prefix for an id."""
 
     __slots__ = (
-        "alone",
         "archive",
+        "busy_shares",
+        "claim_leader",
         "corrections",
         "counts",
         "dead_letters",
         "discarded",
         "games_",
         "group",
+        "heartbeats",
         "inbox",
         "leaderboard",
         "line_",
-        "open",
+        "open_periods",
         "outbox",
         "player_",
-        "prizes_",
+        "prize_receipt_",
         "receipt_",
         "restored",
         "run_",
-        "seen",
         "settings",
         "settings_history",
         "shadow",
-        "void_",
-        "workers",
+        "void_receipt_",
     )
 
     def __init__(self, ladder: str, *, shadow: bool = False) -> None:
@@ -63,23 +64,23 @@ class Keys:
         self.games_ = f"{scope}:games:"
         #: List: stream ids of a player's claimed, unrated matches, oldest first.
         self.line_ = f"{scope}:line:"
-        #: String: a match's ledger id and content digest, or the ids that wait to become it.
+        #: String: the receipt of a match, see `storage.receipts`.
         self.receipt_ = f"{scope}:receipt:"
-        #: String: the same for a tournament, and for the taking back of a match.
-        self.prizes_ = f"{scope}:prizes:"
-        self.void_ = f"{scope}:void:"
-        #: Sorted set: player -> end in ms of the rating period whose games are not rated yet.
-        self.open = f"{scope}:open"
+        #: String: the receipts of tournaments, and of voids by their match ids.
+        self.prize_receipt_ = f"{scope}:prize-receipt:"
+        self.void_receipt_ = f"{scope}:void-receipt:"
+        #: Sorted set: player -> end of the open rating period in ms.
+        self.open_periods = f"{scope}:open-periods"
         #: Hash: the adopted settings: digest, system, settings (JSON), at (ms), who, why, after (ledger id).
         self.settings = f"{scope}:settings"
         #: Stream: the same fields for every adoption so far.
         self.settings_history = f"{scope}:settings-history"
-        #: String: the one consumer that claims for a while, where workers only wait for each other.
-        self.alone = f"{scope}:alone"
-        #: Hash: consumer -> when it last showed itself, in ms.
-        self.seen = f"{scope}:seen"
+        #: String: the only consumer that may claim for a while, when workers would block each other.
+        self.claim_leader = f"{scope}:claim-leader"
+        #: Hash: consumer -> when it last asked for messages, in ms.
+        self.heartbeats = f"{scope}:heartbeats"
         #: Hash: consumer -> its busy share (0-1), a space, and when it was measured (ms).
-        self.workers = f"{scope}:workers"
+        self.busy_shares = f"{scope}:busy-shares"
         #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).
         self.archive = f"{scope}:archive"
         #: Hash: a replay's dead letters -> what became of each; kept for a week.
@@ -106,3 +107,11 @@ class Keys:
     def receipt(self, match_id: str) -> str:
         """The key of a match's receipt."""
         return self.receipt_ + match_id
+
+    def receipt_prefix(self, kind: MessageKind) -> str:
+        """The key of a receipt without the id that the message's effect hangs on."""
+        return {"match": self.receipt_, "tournament": self.prize_receipt_, "void": self.void_receipt_}[kind]
+
+    def receipt_of(self, message: Message) -> str:
+        """The key of the receipt of a message."""
+        return self.receipt_prefix(message.kind) + message.effect_id

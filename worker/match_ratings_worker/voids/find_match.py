@@ -11,9 +11,9 @@ from match_ratings import Cause, RatingUpdated
 from match_ratings_worker import queries
 from match_ratings_worker.audit.compare_player import stored_state
 from match_ratings_worker.audit.stored_snapshot import SnapshotReader
-from match_ratings_worker.pipeline.batch import IMPORTED
 from match_ratings_worker.rating import InvalidGame, RatingSystem, State
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import CLOCK_SKEW_MS
 from match_ratings_worker.voids.void_outcome import Outcome, Verdict
 
@@ -28,28 +28,21 @@ async def find(redis: Redis, keys: Keys, match_id: str) -> Outcome:
 
     Its receipts tell at once for as long as they are kept; otherwise the ledger is looked through.
     """
-    place, _ = await _receipt(redis, keys.void_ + match_id)
-    if "-" in place[1:]:
-        return Outcome(match_id, Verdict.ALREADY, void=await queries.event_at(redis, keys, place))
-    place, digest = await _receipt(redis, keys.receipt(match_id))
-    if "-" in place[1:]:
+    voided = Receipt.parse(await redis.get(keys.void_receipt_ + match_id)).ledger_id
+    if voided:
+        return Outcome(match_id, Verdict.ALREADY, void=await queries.event_at(redis, keys, voided))
+    receipt = Receipt.parse(await redis.get(keys.receipt(match_id)))
+    if place := receipt.ledger_id:
         match = await queries.event_at(redis, keys, place)
         if match is None:
             return Outcome(match_id, Verdict.NOT_KEPT, detail=f"its event {place} is no longer in Redis")
         return Outcome(match_id, Verdict.RATED, match)
-    if place == "-":
+    if receipt.is_not_rated:
         why = "it changed no rating by the rules"
-        if digest == IMPORTED:
+        if receipt.is_imported:
             why = "it was rated by the rater before this one"
         return Outcome(match_id, Verdict.NOT_RATED, detail=why)
     return await _in_the_ledger(redis, keys, match_id) or await _elsewhere(redis, keys, match_id)
-
-
-async def _receipt(redis: Redis, key: str) -> tuple[str, str]:
-    """What a receipt says: the place of its event, "-" for none, "?" while it waits; and the digest."""
-    text = (await redis.get(key) or b"").decode("utf-8", "replace")
-    place, _, rest = text.partition(" ")
-    return place, rest
 
 
 async def _in_the_ledger(redis: Redis, keys: Keys, match_id: str) -> Outcome | None:

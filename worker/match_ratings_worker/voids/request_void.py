@@ -14,6 +14,7 @@ from match_ratings import MatchVoided, RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker import queries
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.storage.stream_pages import entries
 from match_ratings_worker.voids.void_outcome import Outcome, Verdict
 
@@ -86,11 +87,12 @@ async def wait(
 
 async def _voided(redis: Redis, keys: Keys, waiting: Sequence[Outcome]) -> list[Outcome]:
     """Those that have been taken back."""
-    receipts = await redis.mget([keys.void_ + outcome.match_id for outcome in waiting]) if waiting else []
+    receipts = (
+        await redis.mget([keys.void_receipt_ + outcome.match_id for outcome in waiting]) if waiting else []
+    )
     settled = []
     for outcome, receipt in zip(waiting, receipts, strict=True):
-        place = (receipt or b"").partition(b" ")[0].decode("utf-8", "replace")
-        if "-" in place[1:]:
+        if place := Receipt.parse(receipt).ledger_id:
             void = await queries.event_at(redis, keys, place)
             settled.append(replace(outcome, verdict=Verdict.VOIDED, void=void))
     return settled

@@ -181,7 +181,7 @@ async def _use(redis: Redis, keys: Keys) -> Use:
 
     counts: dict[bytes, bytes] = await redis.hgetall(keys.counts)  # type: ignore[misc]  # wrong in redis-py
     rated = sum(int(counts.get(name, 0)) for name in (b"rated", b"prize")) or await redis.xlen(keys.outbox)
-    waiting, held = await redis.xlen(keys.inbox), await redis.zcard(keys.open)
+    waiting, held = await redis.xlen(keys.inbox), await redis.zcard(keys.open_periods)
     return Use(await queries.server_time(redis, keys.inbox), rated, waiting, held)
 
 

@@ -37,8 +37,6 @@ __all__ = ["submit"]
 #: Wrong lines that are reported one by one when nothing is sent because of them.
 _REPORTED = 20
 
-_KINDS = {"tournament-finished": "tournament", "match-voided": "void"}
-
 #: Told how many bytes have been read.
 Advance = Callable[[int], None]
 
@@ -140,10 +138,12 @@ class _Gate:
         data = data if isinstance(data, dict) else {}
         named = data.get("ladder")
         ladder = self._only or (named if isinstance(named, str) else "")
+        from match_ratings.messages import MESSAGE_TYPES, MatchFinished
+
         found = self._validation.read_message(
             line.raw,
             ladder=ladder,
-            kind=_KINDS.get(str(data.get("type")), "match"),
+            kind=MESSAGE_TYPES.get(str(data.get("type")), MatchFinished).kind,
             now=now_ms() + self.ahead,
             horizon=self._horizon,
         )
