@@ -1,0 +1,173 @@
+"""What the tests of dead letters share: a ladder, ways to fill and empty it, and workers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from match_ratings import RatingUpdated
+from match_ratings.stream_names import FIELD
+from match_ratings_worker.dead_letters import Filter, Letters, Order, Outcome, Replay, Result, Setup
+from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.queries import DeadLetterEntry
+from match_ratings_worker.queries import read_dead_letters as all_letters
+from match_ratings_worker.rating import Backgammon, RatingSystem
+from match_ratings_worker.storage.keys import Keys
+
+DAY = 86_400_000
+HORIZON = 14 * DAY
+
+
+class Office:
+    """A ladder with its dead letters."""
+
+    def __init__(self, redis: Redis, ladder: str, system: RatingSystem | None = None) -> None:
+        self.redis, self.ladder = redis, ladder
+        self.system = system or Backgammon()
+        self.keys = Keys(ladder)
+        self.setup = Setup(ladder, self.system, HORIZON, 30_000)
+        self.letters = Letters(redis, self.setup)
+        self.now = int(time.time() * 1000)
+
+    def match(self, match_id: str, players: tuple[str, str] = ("ada", "bob"), **other: Any) -> dict[str, Any]:
+        """A match that the first player won a minute ago."""
+        match = {"match_id": match_id, "ladder": self.ladder, "players": list(players), "winner": players[0]}
+        return {**match, "finished_at": self.now - 60_000, **other}
+
+    async def send(self, *messages: dict[str, Any] | bytes) -> list[str]:
+        """Puts messages into the inbox as a match server does."""
+        ids = []
+        for message in messages:
+            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+            ids.append((await self.redis.xadd(self.keys.inbox, {FIELD: raw})).decode())
+        return ids
+
+    async def bury(self, *messages: dict[str, Any] | bytes, **fields: Any) -> list[str]:
+        """Puts messages straight among the dead letters, one ms after another; returns their ids."""
+        ids = []
+        for number, message in enumerate(messages):
+            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+            seen = self.now - 100_000 + number
+            letter: dict[Any, Any] = {
+                "message": raw,
+                "reason": "failed",
+                "detail": "it failed 10 times",
+                "source_id": f"{seen}-0",
+                "attempts": 3,
+                "first_seen": seen,
+                "dead_at": self.now - 50_000,
+                **fields,
+            }
+            ids.append((await self.redis.xadd(self.keys.dead_letters, letter)).decode())
+        return ids
+
+    def engine(self, name: str = "test", **limits: Any) -> BatchProcessor:
+        store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
+        return BatchProcessor(store, self.ladder, self.system, name, Limits(**limits))
+
+    async def work(self) -> None:
+        """Rates all that is in the inbox."""
+        engine = self.engine()
+        await engine.store.join_group()
+        while await engine.claim_new() or engine.waiting:
+            await engine.settle()
+        await engine.leave()
+
+    async def die(self, *messages: dict[str, Any] | bytes) -> list[DeadLetterEntry]:
+        """Sends messages and has them rated; returns all dead letters, oldest first."""
+        await self.send(*messages)
+        await self.work()
+        return await self.dead()
+
+    @asynccontextmanager
+    async def worker(self) -> AsyncIterator[StreamConsumer]:
+        """A worker that runs meanwhile."""
+        intake = StreamConsumer(self.engine("worker"))
+        task = asyncio.create_task(intake.run())
+        try:
+            while not await self.letters.has_worker(30_000):
+                await asyncio.sleep(0.005)
+            yield intake
+        finally:
+            intake.stop()
+            await task
+
+    async def replay(
+        self, *ids: str, where: Filter | None = None, name: str | None = None, **order: Any
+    ) -> list[Result]:
+        """Replays with a worker at work."""
+        async with self.worker():
+            return await self.results(*ids, where=where, name=name, **order)
+
+    async def results(
+        self,
+        *ids: str,
+        where: Filter | None = None,
+        name: str | None = None,
+        dry: bool = False,
+        **order: Any,
+    ) -> list[Result]:
+        """Replays with whoever is at work."""
+        replay = Replay(self.redis, self.setup, Order(where or Filter(ids=ids), **order), name)
+        results = replay.dry_run() if dry else replay.results()
+        found = [result async for result in results]
+        assert replay.total == len(found)
+        return found
+
+    async def dead(self) -> list[DeadLetterEntry]:
+        """The dead letters, oldest first."""
+        return [letter async for letter in all_letters(self.redis, self.keys)][::-1]
+
+    async def events(self) -> list[RatingUpdated]:
+        entries = await self.redis.xrange(self.keys.outbox)
+        return [
+            RatingUpdated.model_validate_json(fields[b"message"]).model_copy(update={"id": entry_id.decode()})
+            for entry_id, fields in entries
+        ]
+
+    async def dump(self) -> dict[str, Any]:
+        """Everything that the ladder has in Redis."""
+        found: dict[str, Any] = {}
+        for key in sorted(await self.redis.keys(f"ratings:{{{self.ladder}}}*")):
+            kind = (await self.redis.type(key)).decode()
+            name = key.decode("utf-8", "backslashreplace")
+            if kind == "stream":
+                found[name] = await self.redis.xrange(key)
+            elif kind == "zset":
+                found[name] = await self.redis.zrange(key, 0, -1, withscores=True)
+            elif kind == "hash":
+                found[name] = await self.redis.hgetall(key)  # type: ignore[misc]
+            else:
+                found[name] = await self.redis.get(key)
+        return found
+
+
+def outcomes(results: Iterable[Result]) -> list[str]:
+    return [result.outcome.value for result in results]
+
+
+def tally(results: Iterable[Result]) -> dict[Outcome, int]:
+    return dict(Counter(result.outcome for result in results))
+
+
+@pytest.fixture
+def office(client: Redis, ladder: str) -> Office:
+    """A ladder on either server."""
+    return Office(client, ladder)
+
+
+@pytest.fixture
+def real(redis: Redis, ladder: str) -> Office:
+    """A ladder on the real server."""
+    return Office(redis, ladder)
