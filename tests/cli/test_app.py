@@ -48,7 +48,7 @@ def test_help_names_every_command_and_the_exit_codes(call: Any) -> None:
     assert "Exit codes: 0 done" in result.out
 
 
-@pytest.mark.parametrize("command", [*{words[0] for words in COMMANDS if len(words) < 3}, "submit"])
+@pytest.mark.parametrize("command", sorted({words[0] for words in COMMANDS if len(words) < 3} | {"submit"}))
 def test_each_command_has_help(call: Any, command: str) -> None:
     result = call(command, "--help")
     assert result.code == 0 and result.out.startswith(f"Usage: match-ratings {command}") and not result.err
