@@ -1,9 +1,18 @@
-"""What match servers, lobby and leaderboard share with the rating worker: messages, names, client.
+"""What match servers, lobbies and leaderboards share with the rating worker. Needs pydantic and redis-py.
+
+    messages        the messages as frozen pydantic models: MatchFinished, RatingUpdated, ...
+    client          publish, enqueue and preview for servers; rating_updates for lobbies
+    stream_names    names of streams, queue and jobs, for those who use Redis directly
+    schemas/        JSON Schemas of the messages, for other languages
+    command         the entry of `match-ratings`, which needs the extra `worker`
 
 >>> from match_ratings import MatchFinished, publish
 >>> match = MatchFinished(match_id="m-1", ladder="backgammon", players=("ada", "bob"), winner="ada",
 ...                       cube=2, finished_at="2026-11-29T12:00:00Z")
 >>> await publish(redis, match)  # doctest: +SKIP
+
+The way of one match: `publish` appends it to the inbox, a worker rates it, and `rating_updates` yields the
+change to the lobby. The worker is the package `match_ratings_worker`.
 """
 
 from match_ratings.client import NotReplicated, enqueue, preview, publish, rating_updates

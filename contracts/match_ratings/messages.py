@@ -155,14 +155,23 @@ class Cause(StrEnum):
 class Reason(StrEnum):
     """Why a message is a dead letter."""
 
+    #: No JSON object, not UTF-8, over 16 KiB, or no field `message`.
     MALFORMED = "malformed"
+    #: A field is missing or wrong.
     INVALID = "invalid"
+    #: The version is newer than the worker; replay it after an upgrade.
     UNSUPPORTED_VERSION = "unsupported-version"
+    #: It names another ladder than its stream.
     WRONG_LADDER = "wrong-ladder"
+    #: Both players are the same.
     SELF_PLAY = "self-play"
+    #: The id was received before with other content.
     CONFLICT = "conflict"
+    #: It finished more than 5 minutes in the future.
     CLOCK_SKEW = "clock-skew"
+    #: It is older than the horizon.
     TOO_LATE = "too-late"
+    #: It was claimed `RATINGS_MAX_ATTEMPTS` times and no worker could finish it.
     FAILED = "failed"
 
 

@@ -1,1 +1,39 @@
-"""The rating worker: claims finished matches from Redis, rates both players, publishes the changes."""
+"""The rating worker: takes finished matches from Redis, rates both players, publishes the changes.
+
+The layers, from the top; each imports only those below it, and import-linter checks it:
+
+    settings            what `arq match_ratings_worker.settings.WorkerSettings` loads
+    cli                 the command line: one module a command in cli/commands
+    jobs                what arq runs: messages by a job, dead letters, voids, previews, housekeeping
+    dead_letters        lists, explains, edits, replays, exports what could not be rated
+    voids               finds matches to void and asks the workers to do it
+    calculators         what a match or a list of games would change
+    evaluation          how well a system predicts; the same matches by other settings
+    runtime             one worker process: its context, arq worker, metrics, log, child processes
+    audit               replays the ledger and compares it with what is stored
+    queries             read-only views: status, leaderboard, players
+    ledger              the events of a ladder, in Redis and in the SQLite archive
+    migration           imports another rater's players and compares its changes
+    pipeline            the way of a match, below
+    ladder_settings     the settings that a ladder has adopted, their history, what a change means
+    environment         RATINGS_* variables and the ladders' TOML file
+    storage             Redis and nothing else: connections, keys, Lua scripts, stored formats
+    rating              the rating systems: pure, no I/O, no clock
+    text, units         sentences about values; milliseconds
+    match_ratings       messages and stream names (the package in contracts/)
+
+manual/ holds the chapters of `match-ratings manual`.
+
+The way of one match:
+
+    XADD by a match server, or match_ratings.publish
+      -> pipeline/stream_consumer     waits for messages and calls the processor, batch by batch
+      -> storage/lua/claim.lua        takes messages from the group and queues them on their players' lines
+      -> pipeline/validate_message    JSON to a message, or to a problem: a dead letter
+      -> pipeline/batch_processor     picks the messages that head both lines
+      -> storage/lua/read.lua         states, windows and receipts of their players
+      -> pipeline/decide_batch        pure: what becomes of each message, in stream order
+      -> pipeline/message_effects     one function for each kind of message; calls the rating system
+      -> storage/lua/commit.lua       checks lines and receipts again, then writes everything at once
+      -> rating-updated               the event, read by lobbies and by match_ratings.rating_updates
+"""

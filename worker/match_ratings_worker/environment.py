@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     #: Where each worker serves its figures to Prometheus; nowhere when not set. With --processes the
     #: second process takes the next port, and so on.
     metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = None
+    #: The address that the metrics are served on.
     metrics_host: str = "127.0.0.1"
     #: Which messages are logged.
     log_level: Literal["debug", "info", "warning", "error"] = "info"

@@ -21,6 +21,7 @@ from match_ratings_worker.cli.commands import (
     explain,
     import_players,
     ladder,
+    manual,
     period,
     preview,
     shadow,
@@ -96,6 +97,7 @@ app.command(short_help="Show the rating systems and their settings.")(systems.sy
 app.command(short_help="Show where another rater's changes and these disagree.")(compare.compare)
 app.add_typer(shadow.app, name="shadow")
 app.add_typer(archive.app, name="archive")
+app.command(short_help="Print the manual, or one of its chapters.")(manual.manual)
 app.command("import", short_help="Bring the players of another rater over.")(import_players.import_players)
 
 

@@ -64,10 +64,11 @@ class Keys:
         self.games_ = f"{scope}:games:"
         #: List: stream ids of a player's claimed, unrated matches, oldest first.
         self.line_ = f"{scope}:line:"
-        #: String: the receipt of a match, see `storage.receipts`.
+        #: String: the receipt of a match: its ledger id and content digest, see `storage.receipts`.
         self.receipt_ = f"{scope}:receipt:"
-        #: String: the receipts of tournaments, and of voids by their match ids.
+        #: String: the receipt of a tournament.
         self.prize_receipt_ = f"{scope}:prize-receipt:"
+        #: String: the receipt of a void, by the match's id.
         self.void_receipt_ = f"{scope}:void-receipt:"
         #: Sorted set: player -> end of the open rating period in ms.
         self.open_periods = f"{scope}:open-periods"

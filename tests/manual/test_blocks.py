@@ -1,0 +1,79 @@
+"""Every block of the README and of the manual does what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from match_ratings_worker.cli.commands.manual import CHAPTERS
+from tests.manual.document_session import LANGUAGES, ROOT, Session, blocks, directive
+
+MANUAL = ROOT / "worker" / "match_ratings_worker" / "manual"
+DOCUMENTS = [ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"]
+DOCUMENTS += [MANUAL / f"{chapter}.md" for chapter in CHAPTERS]
+#: Those with something to run.
+LIVE = [
+    path for path in DOCUMENTS if any(language in ("console", "sh", "python") for language, _ in blocks(path))
+]
+
+by_name = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
+def test_every_block_runs_and_prints_what_is_shown(path: Path, tmp_path: Path) -> None:
+    with Session.open(tmp_path) as session:
+        for language, example in blocks(path):
+            example.namespace["session"] = session
+            try:
+                example.evaluate()
+            except AssertionError as error:
+                pytest.fail(f"{path.name}:{example.line} ({language}): {error}")
+
+
+@by_name
+def test_every_block_is_in_a_language_that_is_tested(path: Path) -> None:
+    fences = re.findall(r"^ *```(.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(fences[::2]) <= set(LANGUAGES)
+    assert set(fences[1::2]) <= {""}
+    skipped = [directive(example) for _, example in blocks(path) if directive(example).startswith("skip")]
+    assert all(re.match(r"skip, .{10}", reason) for reason in skipped)
+
+
+@by_name
+def test_every_link_leads_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 250
+
+
+@pytest.mark.slow
+def test_python_examples_pass_a_strict_type_checker(tmp_path: Path) -> None:
+    # Given each Python block as a program of its own, checked as a reader's project would be: without plugins
+    for path in DOCUMENTS:
+        for number, (language, example) in enumerate(blocks(path)):
+            if language == "python" and not directive(example).startswith("skip"):
+                name = f"{path.stem}_{number}".replace("-", "_").lower()
+                (tmp_path / f"{name}.py").write_text(str(example.parsed))
+    assert len(list(tmp_path.glob("*.py"))) >= 5
+    # When mypy looks at them
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}/cache", "."],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "MYPYPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Then it has nothing to say
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,99 @@
+"""`manual`: the chapters of the manual, which are Markdown files in this package."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.resources import files
+from typing import Annotated, Final
+
+import typer
+
+from match_ratings_worker.cli.console import Column, Sheet, print_json
+from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption
+from match_ratings_worker.text import quote
+
+__all__ = ["CHAPTERS", "chapter_text", "manual"]
+
+#: The chapters in reading order: names of files in `match_ratings_worker/manual`.
+CHAPTERS: Final = (
+    "running",
+    "plugging-in",
+    "events",
+    "guarantees",
+    "configuration",
+    "bad-input",
+    "command-line",
+    "more-workers",
+    "benchmarks",
+    "dead-letters",
+    "voids",
+    "audit",
+    "moving-over",
+    "archive",
+    "rating-systems",
+    "changing-rules",
+    "calculators",
+    "tuning",
+    "redis-keys",
+    "security",
+    "glossary",
+    "reference-settings",
+    "reference-ladders",
+    "reference-messages",
+    "reference-keys",
+    "reference-metrics",
+    "reference-codes",
+)
+_COMMENT: Final = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_TITLE: Final = re.compile(r"# ([^\n]+)\n\n(.+?[.:])(?:\s|$)", re.DOTALL)
+
+
+def manual(
+    chapter: Annotated[
+        str | None,
+        typer.Argument(metavar="[CHAPTER]", help="The chapter to print; all are listed without it."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Print a chapter of the manual, or list the chapters.
+
+    On a terminal a chapter is formatted; elsewhere it is the Markdown text. Works without Redis and settings.
+    """
+    if chapter is None:
+        _list_chapters(as_json=json)
+        return
+    if chapter not in CHAPTERS:
+        text = f"CHAPTER: {quote(chapter)} is not allowed; use one of {', '.join(CHAPTERS)}"
+        raise CommandError(text, WRONG_INPUT)
+    text = chapter_text(chapter)
+    if json:
+        print_json({"chapter": chapter, "markdown": text})
+    elif sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(text))
+    else:
+        print(text, end="")
+
+
+def chapter_text(chapter: str) -> str:
+    """Return a chapter's Markdown without comments, which are only for tests."""
+    text = (files("match_ratings_worker") / "manual" / f"{chapter}.md").read_text(encoding="utf-8")
+    return _COMMENT.sub("", text)
+
+
+def _list_chapters(*, as_json: bool) -> None:
+    rows = []
+    for chapter in CHAPTERS:
+        found = _TITLE.match(chapter_text(chapter))
+        rows.append(
+            (chapter, *(" ".join(part.split()) for part in found.groups())) if found else (chapter, "", "")
+        )
+    if as_json:
+        for name, title, summary in rows:
+            print_json({"chapter": name, "title": title, "summary": summary})
+        return
+    sheet = Sheet(Column("chapter"), Column("what it is about"))
+    sheet.add((name, summary) for name, _, summary in rows)
