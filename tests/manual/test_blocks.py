@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from match_ratings_worker.cli.commands.manual import CHAPTERS
-from tests.manual.document_session import LANGUAGES, ROOT, Session, blocks, directive
+from tests.support.document_session import LANGUAGES, ROOT, Session, blocks, directive
 
 MANUAL = ROOT / "worker" / "match_ratings_worker" / "manual"
 DOCUMENTS = [ROOT / "README.md", ROOT / ".github" / "CONTRIBUTING.md"]
