@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from match_ratings_worker.cli.app import call
 from match_ratings_worker.cli.commands.manual import CHAPTERS
 from tests.support.document_session import LANGUAGES, ROOT, Session, blocks, directive
 
@@ -51,6 +52,17 @@ def test_every_link_leads_somewhere(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
         assert target.startswith("https://") or (path.parent / target).exists(), target
+
+
+def test_the_chapter_on_the_command_line_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (MANUAL / "command-line.md").read_text(encoding="utf-8")
+    assert call(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:\n")[2].partition("\n\n")[0]
+    commands = re.findall(r"^  ([a-z-]+) ", listed, re.MULTILINE)
+    named = set(re.findall(r"`([a-z-]+)`", text.partition("| command |")[2].partition("\n\n")[0]))
+    assert named == set(commands)
+    shown = re.findall(r"^match-ratings ([a-z-]+)", text, re.MULTILINE)
+    assert set(shown) <= named
 
 
 def test_the_readme_is_short() -> None:
