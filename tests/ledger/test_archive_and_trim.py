@@ -16,8 +16,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from embedded import Endpoint
-from match_ratings_worker.environment import ConfigError, Ladder, Settings, load_settings
+from match_ratings_worker.environment import Settings, load_settings
 from match_ratings_worker.jobs.worker_settings import housekeeping
+from match_ratings_worker.ladders_file import ConfigError, Ladder
 from match_ratings_worker.ledger.archive_and_trim import Archiver, Refused
 from match_ratings_worker.ledger.sqlite_archive import Archive
 from match_ratings_worker.rating import Backgammon

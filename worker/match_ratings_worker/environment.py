@@ -1,27 +1,21 @@
-"""What an operator sets: RATINGS_* variables and the ladders' TOML file."""
+"""The operator's settings: the RATINGS_* environment variables."""
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis.asyncio import Redis
 
-from match_ratings import stream_names as names
-from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
+from match_ratings_worker.ladders_file import ConfigError, Ladder
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.redis_url import Address
-from match_ratings_worker.text import quote
+from match_ratings_worker.text import describe_error
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["ConfigError", "Ladder", "Settings", "ladder_handle", "load_ladders", "load_settings"]
-
-
-class ConfigError(Exception):
-    """A setting is wrong; the text is one sentence that names it, its value and what is allowed."""
+__all__ = ["Settings", "ladder_handle", "load_settings"]
 
 
 class Settings(BaseSettings):
@@ -101,15 +95,6 @@ class Settings(BaseSettings):
         return int(self.keep_events_days * DAY_MS)
 
 
-class Ladder(BaseModel):
-    """One ladder: its name and the rating system with the ladder's settings for it."""
-
-    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
-
-    name: str
-    system: RatingSystem
-
-
 def ladder_handle(redis: Redis, settings: Settings, ladder: Ladder) -> LadderHandle:
     """A configured ladder in the Redis of `redis`, a client that returns bytes."""
     return LadderHandle(
@@ -128,64 +113,7 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        raise ConfigError(_first(error, lambda path: f"RATINGS_{path[0].upper()}")) from None
-
-
-def load_ladders(config: Path | None) -> dict[str, Ladder]:
-    """The ladders of a TOML file, by name; without a file the one ladder `backgammon`.
-
-    Raises ConfigError.
-    """
-    if config is None:
-        return {"backgammon": Ladder(name="backgammon", system=SYSTEMS["backgammon"]())}
-    try:
-        data = tomllib.loads(config.read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"RATINGS_CONFIG: {quote(str(config), 200)} cannot be read: {error.strerror}"
-        raise ConfigError(msg) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        msg = f"RATINGS_CONFIG: {quote(str(config), 200)} is not TOML: {error}"
-        raise ConfigError(msg) from None
-    unknown = sorted(set(data) - {"ladders"})
-    if unknown:
-        msg = f"{quote(unknown[0])} in the configuration is not known; it has tables named [ladders.<name>]"
-        raise ConfigError(msg)
-    tables = data.get("ladders", {})
-    if not isinstance(tables, dict) or not tables:
-        msg = "the configuration names no ladder; it needs at least one table [ladders.<name>]"
-        raise ConfigError(msg)
-    return {name: _ladder(name, table) for name, table in tables.items()}
-
-
-def _ladder(name: str, table: Any) -> Ladder:
-    try:
-        names.scope(name)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    if not isinstance(table, dict):
-        msg = f"ladders.{name}: {quote(table)} is not allowed; it must be a table"
-        raise ConfigError(msg)
-    table = dict(table)
-    system = table.pop("system", "backgammon")
-    if not isinstance(system, str) or system not in SYSTEMS:
-        msg = f"ladders.{name}.system: {quote(system)} is not allowed; use one of {', '.join(SYSTEMS)}"
-        raise ConfigError(msg)
-    try:
-        return Ladder(name=name, system=SYSTEMS[system](**table))
-    except BrokenSystem as error:
-        raise ConfigError(f"ladders.{name}.system: {error}") from None
-    except ValidationError as error:
-        raise ConfigError(_first(error, lambda path: ".".join(("ladders", name, *path)))) from None
-
-
-def _first(error: ValidationError, name: Any) -> str:
-    """The first problem as one sentence; a value that may be a secret is not shown."""
-    item = error.errors(include_url=False)[0]
-    text = item["msg"].removeprefix("Value error, ")
-    if not item["loc"]:  # about several settings together: the text names them, a value may be a secret
-        return text
-    path = [str(part) for part in item["loc"]]
-    if item["type"] == "extra_forbidden":
-        return f"{name(path)}: there is no setting of this name"
-    shown = "the value" if "url" in path[0] else quote(item["input"])
-    return f"{name(path)}: {shown} is not allowed: {text[:1].lower()}{text[1:]}"
+        text = describe_error(
+            error, whole="", name=lambda path: f"RATINGS_{path.upper()}", hidden=("redis_url", "arq_url")
+        )
+        raise ConfigError(text) from None

@@ -14,7 +14,7 @@ from match_ratings_worker.audit.expected_player import ExpectedPlayer
 from match_ratings_worker.audit.recompute_event import Recomputed, computed
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.rating import RatingSystem, State
-from match_ratings_worker.text import quote
+from match_ratings_worker.text import describe_error, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS, WINDOW_MS
 
 __all__ = ["PendingVoid", "Replay"]
@@ -67,9 +67,7 @@ class Replay:
         try:
             event = RatingUpdated.model_validate_json(raw)
         except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            where = ".".join(map(str, fault["loc"])) or "message"
-            self._tell(Kind.EVENT, ledger_id, f"it is not a rating-updated event: {where}: {fault['msg']}")
+            self._tell(Kind.EVENT, ledger_id, f"it is not a rating-updated event: {describe_error(error)}")
             return None
         system = self.rulebook.system_of(ledger_id, event)
         if event.ladder != self.ladder or system is None:

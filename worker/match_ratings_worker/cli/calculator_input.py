@@ -9,7 +9,7 @@ import typer
 
 from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, load_installation
 from match_ratings_worker.cli.options import time_of
-from match_ratings_worker.text import quote
+from match_ratings_worker.text import describe_problem, dotted, quote
 from match_ratings_worker.units import DAY_MS, now_ms
 
 if TYPE_CHECKING:
@@ -128,19 +128,12 @@ def system_with(system: RatingSystem, settings: Sequence[str], *, option: str = 
     try:
         return type(system).model_validate(changed)
     except ValidationError as error:
-        raise CommandError(f"{option}: {_sentence(error, type(system))}", WRONG_INPUT) from None
-
-
-def _sentence(error: Any, system: type[RatingSystem]) -> str:
-
-    fault = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in fault["loc"])
-    text = fault["msg"].removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden":
-        return f"{where} is not a setting of {system.name}; it has {', '.join(system.model_fields)}"
-    if not where:
-        return str(text)
-    return f"{where}: {quote(fault['input'])} is not allowed: {text[:1].lower()}{text[1:]}"
+        item = error.errors(include_url=False)[0]
+        text = describe_problem(item, whole="")
+        if item["type"] == "extra_forbidden":
+            known = ", ".join(type(system).model_fields)
+            text = f"{dotted(item['loc'])} is not a setting of {system.name}; it has {known}"
+        raise CommandError(f"{option}: {text}", WRONG_INPUT) from None
 
 
 def candidate_system(

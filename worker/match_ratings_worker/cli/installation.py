@@ -12,7 +12,8 @@ import typer
 from match_ratings_worker.text import quote
 
 if TYPE_CHECKING:
-    from match_ratings_worker.environment import Ladder, Settings
+    from match_ratings_worker.environment import Settings
+    from match_ratings_worker.ladders_file import Ladder
     from match_ratings_worker.storage.keys import Keys
 
 __all__ = [
@@ -111,7 +112,8 @@ def whole_number(name: str, low: int, high: int | None = None) -> Callable[[obje
 
 def load_installation() -> Installation:
     """Reads RATINGS_* and the ladders' file."""
-    from match_ratings_worker.environment import ConfigError, load_ladders, load_settings
+    from match_ratings_worker.environment import load_settings
+    from match_ratings_worker.ladders_file import ConfigError, load_ladders
 
     try:
         settings = load_settings()

@@ -10,13 +10,14 @@ import typer
 from match_ratings_worker.cli.console import note
 from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, Installation
 from match_ratings_worker.cli.progress import Tell
+from match_ratings_worker.text import describe_error
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from match_ratings import RatingUpdated
-    from match_ratings_worker.environment import Ladder
     from match_ratings_worker.evaluation import LedgerReader, Prediction, Record
+    from match_ratings_worker.ladders_file import Ladder
     from match_ratings_worker.rating import RatingSystem
     from match_ratings_worker.storage.keys import Keys
 
@@ -175,10 +176,7 @@ def _read_line(source: Source, reader: LedgerReader, ladder: Ladder, raw: bytes 
             raise ValueError(msg)
         message = MESSAGE_TYPES[name].model_validate(data)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(map(str, fault["loc"])) or "message"
-        msg = f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
-        raise ValueError(msg) from None
+        raise ValueError(describe_error(error)) from None
     if message.ladder != ladder.name:
         source.elsewhere += 1
         return

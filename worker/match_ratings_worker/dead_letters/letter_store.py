@@ -23,7 +23,8 @@ from match_ratings_worker.storage.worker_liveness import has_worker
 from match_ratings_worker.units import DAY_MS, keep_games_ms, now_ms
 
 if TYPE_CHECKING:
-    from match_ratings_worker.environment import Ladder, Settings
+    from match_ratings_worker.environment import Settings
+    from match_ratings_worker.ladders_file import Ladder
 
 __all__ = ["Letters", "Move", "Setup"]
 

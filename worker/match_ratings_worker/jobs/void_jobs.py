@@ -27,7 +27,7 @@ from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.text import quote
 
 if TYPE_CHECKING:
-    from match_ratings_worker.environment import Ladder
+    from match_ratings_worker.ladders_file import Ladder
     from match_ratings_worker.runtime.worker_context import WorkerContext
 
 __all__ = ["VOID_JOBS"]

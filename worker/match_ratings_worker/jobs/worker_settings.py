@@ -20,9 +20,10 @@ from arq.worker import Worker, func
 from match_ratings import JOB, QUEUE, Reason
 from match_ratings.stream_names import FIELD, PREVIEW, scope
 from match_ratings_worker.calculators.preview_from_ladder import preview_job
-from match_ratings_worker.environment import ConfigError, load_ladders, load_settings
+from match_ratings_worker.environment import load_settings
 from match_ratings_worker.jobs.dead_letter_jobs import KEEP_SECONDS, LETTER_JOBS
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
+from match_ratings_worker.ladders_file import ConfigError, load_ladders
 from match_ratings_worker.ledger.sqlite_archive import ArchiveError
 from match_ratings_worker.pipeline.close_due_periods import close_and_log
 from match_ratings_worker.runtime import log_setup as logs

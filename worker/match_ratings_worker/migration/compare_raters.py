@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings.messages import Id, Milliseconds
-from match_ratings_worker.migration.player_records import InvalidLine, sentence
+from match_ratings_worker.migration.player_records import InvalidLine, describe_line
 from match_ratings_worker.rating import Number
 
 __all__ = ["Comparison", "Difference", "Drift", "Old", "Result", "Side", "read_event", "read_old"]
@@ -46,7 +46,7 @@ def read_old(raw: bytes) -> Old:
     try:
         return Old.model_validate_json(raw)
     except ValidationError as error:
-        raise InvalidLine(sentence(error.errors(include_url=False)[0], raw, {})) from None
+        raise InvalidLine(describe_line(error, raw)) from None
 
 
 def read_event(ledger_id: str, raw: bytes) -> RatingUpdated | None:

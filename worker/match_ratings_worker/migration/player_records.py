@@ -21,10 +21,10 @@ from pydantic_core import PydanticCustomError
 
 from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.rating import RatingSystem, State
-from match_ratings_worker.text import quote
+from match_ratings_worker.text import describe_error, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS
 
-__all__ = ["MOST_GAMES", "Reader", "Record", "InvalidLine", "sentence"]
+__all__ = ["MOST_GAMES", "Reader", "Record", "InvalidLine", "describe_line"]
 
 #: The most recent games that one player may bring along.
 MOST_GAMES: Final = 2000
@@ -162,25 +162,15 @@ class Reader:
             raise InvalidLine(f"the rating period's fields do not fit each other: {error}") from None
 
     def _why(self, error: ValidationError, raw: bytes | None) -> str:
-        items = error.errors(include_url=False)
-        return sentence(items[0], raw, {"extra_forbidden": f"this system knows {', '.join(self.names)}"})
+        known = f"there is no field of this name; this system knows {', '.join(self.names)}"
+        return describe_line(error, raw, {"extra_forbidden": known})
 
 
-def sentence(item: Any, raw: bytes | None, hints: Mapping[str, str]) -> str:
-    """One of pydantic's problems with a line, in one sentence; `hints` by the problem's type."""
-    if item["type"] == "json_invalid":
+def describe_line(error: ValidationError, raw: bytes | None, hints: Mapping[str, str] | None = None) -> str:
+    """What is wrong with a line, in one sentence; `hints` are those of `describe_error`."""
+    if error.errors(include_url=False)[0]["type"] == "json_invalid":
         return f"not JSON: {_json_fault(raw or b'')}"
-    if not item["loc"]:
-        return f"{quote(item['input'])} is not a JSON object"
-    where = ".".join(quote(part, 40).strip('"') for part in item["loc"])
-    if item["type"] == "missing":
-        return f"{where}: it is required"
-    if item["type"] == "extra_forbidden":
-        return f"{where}: there is no field of this name; {hints['extra_forbidden']}"
-    allowed = item["msg"][:1].lower() + item["msg"][1:]
-    if item["type"] == "string_pattern_mismatch":
-        allowed = "1-128 characters without control characters are allowed"
-    return f"{where}: {quote(item['input'])} is not allowed: {allowed}"
+    return describe_error(error, whole="", hints=hints)
 
 
 def _json_fault(raw: bytes) -> str:

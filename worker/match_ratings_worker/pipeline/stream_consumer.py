@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from redis.exceptions import ResponseError
 
+from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Side
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
@@ -21,12 +22,12 @@ log = structlog.get_logger(__name__)
 
 #: How often an intake looks for workers that are gone, in seconds; an idle one wakes as often.
 _TICK = 1.0
-#: The longest pause between two looks at messages that wait for another worker's, in seconds.
-_LONGEST_PAUSE = 0.02
+#: First and longest pause between two looks at messages that wait for another worker's, in seconds.
+_BLOCKED: Final = (0.001, 0.02)
 #: How long nothing may move before lines are checked for messages that are gone, in seconds.
 _STUCK = 2.0
-#: The longest pause between two tries to reach Redis, in seconds.
-_LONGEST_AWAY = 2.0
+#: First and longest pause between two tries to reach Redis, in seconds.
+_AWAY: Final = (0.05, 2.0)
 
 #: Why a worker must stay out of a ladder.
 _WHY_NOT: dict[Side, str] = {
@@ -64,22 +65,21 @@ class StreamConsumer:
 
     async def run(self) -> None:
         """Rates matches until `stop`; a lost or restarting Redis is waited for, however long."""
-        away = 0.0
+        away = Backoff(*_AWAY)
         while not self._stop.is_set():
             try:
                 if not await self._entered() or not await self._agreed():
                     continue
                 await self.engine.claim_own()
-                if away:
+                if away.started:
                     log.info("Redis is back", ladder=self.engine.ladder)
-                    away = 0.0
+                    away.reset()
                 await self._work()
             except Exception as error:
                 # What was claimed stays claimed; it is read again when all is well.
                 self.engine.forget()
-                self._say(error, again=away > 0)
-                away = min(away * 2 or 0.05, _LONGEST_AWAY)
-                await self._sleep(away)
+                self._say(error, again=away.started)
+                await self._sleep(away.next_pause())
         try:
             if self._side == "entered":
                 await self.engine.leave()
@@ -135,7 +135,7 @@ class StreamConsumer:
 
     async def _work(self) -> None:
         engine = self.engine
-        pause, moved_at, blocked = 0.0, time.monotonic(), False
+        backoff, moved_at, blocked = Backoff(*_BLOCKED), time.monotonic(), False
         while not self._stop.is_set():
             started = time.monotonic()
             if started >= self._next_tick:
@@ -152,12 +152,12 @@ class StreamConsumer:
             now = time.monotonic()
             if came or done:
                 self.busy_seconds += now - started
-                moved_at, pause, blocked = now, 0.0, False
+                moved_at, blocked = now, False
+                backoff.reset()
             elif engine.waiting:
                 # All of them wait for a message that another worker has in hand.
                 blocked = True
-                pause = min(pause * 2 or 0.001, _LONGEST_PAUSE)
-                await self._sleep(pause)
+                await self._sleep(backoff.next_pause())
             elif engine.leader_ttl_ms:
                 moved_at = now
                 await self._sleep(min(engine.leader_ttl_ms / 1000, _TICK))

@@ -13,13 +13,15 @@ from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
 from match_ratings.messages import MESSAGE_TYPES, VERSION, Message
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.text import printable, quote
+from match_ratings_worker.text import describe_problem, printable, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS
 
 __all__ = ["Problem", "digest", "message_model", "read_message"]
 
 #: Message kind -> model.
 _MODELS: Final[dict[str, type[Message]]] = {model.kind: model for model in MESSAGE_TYPES.values()}
+
+_LADDER_NAMES: Final = "lower-case letters, digits and single hyphens are allowed"
 
 
 class Problem(NamedTuple):
@@ -142,22 +144,9 @@ def _explain(raw: bytes, error: ValidationError) -> Problem:
     return Problem(Reason.INVALID, "; ".join(_sentence(item, data) for item in problems[:3]))
 
 
-_ALLOWED = {
-    "string_pattern_mismatch": "1-128 characters without control characters are allowed",
-    "missing": "it is required",
-}
-
-
 def _sentence(item: Any, data: dict[str, Any]) -> str:
-    where = ".".join(quote(part, 40).strip('"') for part in item["loc"]) or "message"
-    name = str(item["loc"][0]) if item["loc"] else ""
-    if item["type"] == "missing":
-        return f"{where}: it is required"
-    if name == "ladder" and item["type"] == "string_pattern_mismatch":
-        allowed = "lower-case letters, digits and single hyphens are allowed"
-    else:
-        allowed = _ALLOWED.get(item["type"], item["msg"][:1].lower() + item["msg"][1:])
-    if not item["loc"]:  # about the message as a whole; the error is named after its field
+    if not item["loc"]:  # about the message as a whole; the problem's type is the field's name
         name = item["type"]
-        return f"{name}: {quote(data.get(name))} is not allowed: {allowed.removeprefix(f'{name} ')}"
-    return f"{where}: {quote(item['input'])} is not allowed: {allowed}"
+        return f"{name}: {quote(data.get(name))} is not allowed: {item['msg'].removeprefix(f'{name} ')}"
+    of_ladder = item["loc"] == ("ladder",)
+    return describe_problem(item, hints={"string_pattern_mismatch": _LADDER_NAMES} if of_ladder else None)

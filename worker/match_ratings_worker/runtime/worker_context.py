@@ -14,7 +14,9 @@ from arq import Retry
 from redis.asyncio import Redis
 
 from match_ratings import Reason
-from match_ratings_worker.environment import Ladder, Settings
+from match_ratings_worker.backoff import Backoff
+from match_ratings_worker.environment import Settings
+from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger.archive_and_trim import open_archiver
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
@@ -148,7 +150,7 @@ async def retry_while_unavailable(act: Callable[[], Any], seconds: float = _WAIT
     A match that came by a job has no other place than this job. It may not wait here for long: when a
     worker is killed, its jobs are run again only after the longest time that any job may take.
     """
-    pause, waited = 0.05, 0.0
+    backoff, waited = Backoff(0.05, 2.0), 0.0
     while True:
         try:
             return await act()
@@ -156,6 +158,6 @@ async def retry_while_unavailable(act: Callable[[], Any], seconds: float = _WAIT
             log.warning("Redis does not answer; the job waits", error=quote(str(error), 200))
             if waited > seconds:
                 raise Retry(defer=1) from None
+            pause = backoff.next_pause()
             await asyncio.sleep(pause)
             waited += pause
-            pause = min(pause * 2, 2.0)

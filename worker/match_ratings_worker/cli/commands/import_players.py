@@ -28,7 +28,7 @@ from match_ratings_worker.text import quote
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-    from match_ratings_worker.environment import Ladder
+    from match_ratings_worker.ladders_file import Ladder
     from match_ratings_worker.migration.csv_json_lines import Line
     from match_ratings_worker.migration.import_players import Importer, Taken
     from match_ratings_worker.migration.player_records import Reader, Record

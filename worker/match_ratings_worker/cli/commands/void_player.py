@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis
 
     from match_ratings import RatingUpdated
-    from match_ratings_worker.environment import Ladder
+    from match_ratings_worker.ladders_file import Ladder
     from match_ratings_worker.storage.keys import Keys
     from match_ratings_worker.voids import Outcome, Plan
 
