@@ -37,7 +37,7 @@ from sybil.parsers.markdown import CodeBlockParser
 
 from embedded import Server
 from match_ratings import RatingUpdated
-from match_ratings_worker.environment import load_ladders
+from match_ratings_worker.ladders_file import load_ladders
 
 __all__ = ["LANGUAGES", "ROOT", "Session", "blocks", "directive"]
 
