@@ -150,21 +150,25 @@ def settings() -> str:
     made = Settings.model_json_schema()
     rows = []
     for name, field in Settings.model_fields.items():
-        schema = {**made["properties"][name]}
-        schema["anyOf"] = [part for part in schema.get("anyOf", []) if part.get("type") != "null"] or [schema]
-        if schema["anyOf"] == [schema]:
-            del schema["anyOf"]
-        allowed = _kind(schema, made.get("$defs", {}))
-        if allowed == "`true` or `false`":
-            allowed = "`0` or `1`"
-        default = _value(int(field.default) if isinstance(field.default, bool) else field.default)
-        rows.append((_code(f"RATINGS_{name.upper()}"), default, allowed, _comment(Settings, name)))
+        default = int(field.default) if isinstance(field.default, bool) else field.default
+        allowed = _allowed_in_environment(name, made["properties"][name])
+        rows.append((_code(f"RATINGS_{name.upper()}"), _value(default), allowed, _comment(Settings, name)))
     return _page(
         "Settings",
         """Every environment variable that a worker and the command line read. A wrong value stops the start
         with one sentence that names it.""",
         _table(("variable", "default", "allowed", "meaning"), rows),
     )
+
+
+def _allowed_in_environment(name: str, schema: dict[str, Any]) -> str:
+    choices = schema.get("anyOf", [schema])
+    schema = next(choice for choice in choices if choice.get("type") != "null")
+    if name.endswith("_url"):
+        return "URL"
+    if schema.get("format") == "path":
+        return "file name"
+    return "`0` or `1`" if schema.get("type") == "boolean" else _kind(schema, {})
 
 
 def ladders() -> str:

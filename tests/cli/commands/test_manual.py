@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 
 import pytest
@@ -43,13 +44,19 @@ def test_it_prints_markdown_where_output_is_no_terminal(capsys: pytest.CaptureFi
     assert printed.startswith("# ") and "<!--" not in printed and "\x1b" not in printed
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
 def test_it_formats_on_a_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    chapter: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    assert call(["manual", "glossary"]) == 0
+    assert call(["manual", chapter]) == 0
     printed = capsys.readouterr().out
-    assert "Glossary" in printed and "# Glossary" not in printed and "| --- |" not in printed
+    title = chapter_text(chapter).splitlines()[0].removeprefix("# ")
+    assert title in printed and f"# {title}" not in printed
+    # No name is cut off, and no mark-up is left
+    assert "…" not in printed
+    assert not re.search(r"```|\| --- \||\.md\b|<!--", printed)
 
 
 def test_an_unknown_chapter_is_wrong_input(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,7 +45,9 @@ CHAPTERS: Final = (
     "reference-metrics",
     "reference-codes",
 )
-_COMMENT: Final = re.compile(r"<!--.*?-->\n*", re.DOTALL)
+_COMMENT: Final = re.compile(r"^[ \t]*<!--.*?-->[ \t]*\n?", re.DOTALL | re.MULTILINE)
+#: A link from one chapter to another; of no use on a terminal.
+_LINK: Final = re.compile(r"\[([^\]]+)\]\((?!https:)[^)]+\)")
 _TITLE: Final = re.compile(r"# ([^\n]+)\n\n(.+?[.:])(?:\s|$)", re.DOTALL)
 
 
@@ -70,10 +72,7 @@ def manual(
     if json:
         print_json({"chapter": chapter, "markdown": text})
     elif sys.stdout.isatty():
-        from rich.console import Console
-        from rich.markdown import Markdown
-
-        Console().print(Markdown(text))
+        _print_formatted(text)
     else:
         print(text, end="")
 
@@ -82,6 +81,27 @@ def chapter_text(chapter: str) -> str:
     """Return a chapter's Markdown without comments, which are only for tests."""
     text = (files("match_ratings_worker") / "manual" / f"{chapter}.md").read_text(encoding="utf-8")
     return _COMMENT.sub("", text)
+
+
+def _print_formatted(text: str) -> None:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import Markdown, TableElement
+    from rich.table import Table
+
+    class WholeWords(TableElement):
+        """A table that never cuts a name off: columns of single words are as wide as their words."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            for part in super().__rich_console__(console, options):
+                for column in part.columns if isinstance(part, Table) else ():
+                    column.overflow = "fold"
+                    column.no_wrap = not any(" " in str(cell) for cell in column.cells)
+                yield part
+
+    class Chapter(Markdown):
+        elements = {**Markdown.elements, "table_open": WholeWords}
+
+    Console().print(Chapter(_LINK.sub(r"\1", text)))
 
 
 def _list_chapters(*, as_json: bool) -> None:
