@@ -23,7 +23,8 @@ from match_ratings_worker.rating import SYSTEMS, Backgammon, Fibs, Fide, GlickoP
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 from tests.support.bench import HORIZON, Bench
-from tests.support.model import DAY, match, tournament
+from tests.support.clock import DAY
+from tests.support.model import match, tournament
 from tests.support.servers import RUN
 
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from typing import Any
 
 import pytest
@@ -14,9 +13,10 @@ from hypothesis import strategies as st
 from match_ratings_worker.dead_letters import Diagnosis, Outcome, Setup, assigned, diagnose, inspect
 from match_ratings_worker.pipeline.validate_message import Problem, read_message
 from match_ratings_worker.rating import Backgammon
-from tests.support.office import DAY, HORIZON, Office
+from tests.support.clock import DAY, now_ms
+from tests.support.office import HORIZON, Office
 
-NOW = int(time.time() * 1000)
+NOW = now_ms()
 SETUP = Setup("here", Backgammon(), HORIZON, 30_000)
 GOOD: dict[str, Any] = {
     "match_id": "m",

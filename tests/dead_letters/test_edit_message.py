@@ -10,7 +10,8 @@ import pytest
 from match_ratings import DeadLetter
 from match_ratings_worker.dead_letters import NotAllowed, Outcome, assigned, edit
 from match_ratings_worker.dead_letters.edit_message import compact, laid_out
-from tests.support.office import DAY, HORIZON, Office, outcomes
+from tests.support.clock import DAY
+from tests.support.office import HORIZON, Office, outcomes
 
 
 @pytest.mark.parametrize(

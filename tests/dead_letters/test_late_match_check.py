@@ -15,7 +15,8 @@ from match_ratings_worker.dead_letters import Filter, Letters, Outcome, Setup
 from match_ratings_worker.ledger.sqlite_archive import Archive
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.rating import Backgammon
-from tests.support.office import DAY, HORIZON, Office, outcomes, tally
+from tests.support.clock import DAY
+from tests.support.office import HORIZON, Office, outcomes, tally
 
 STATEMENT = "the server was down that week"
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from match_ratings_worker.dead_letters import Filter, Outcome, Result
-from tests.support.office import DAY, HORIZON, Office, outcomes, tally
+from tests.support.clock import DAY
+from tests.support.office import HORIZON, Office, outcomes, tally
 
 
 async def test_what_failed_for_a_while_is_rated(office: Office) -> None:

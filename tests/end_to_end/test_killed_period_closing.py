@@ -20,12 +20,12 @@ from match_ratings import QUEUE, Cause
 from match_ratings_worker.jobs.worker_settings import encode_job
 from match_ratings_worker.rating import Fide
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import HOUR, month_start
 from tests.support.processes import Worker, command, config_file, environment, until
-from tests.support.rounds import Rounds, month_start
+from tests.support.rounds import Rounds
 
 pytestmark = pytest.mark.slow
 
-HOUR = 3_600_000
 PLAYERS = 2000
 
 

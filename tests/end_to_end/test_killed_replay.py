@@ -22,6 +22,7 @@ from match_ratings_worker.dead_letters import Filter, Order, Replay, Setup
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import now_ms
 from tests.support.office import HORIZON
 from tests.support.processes import Worker, command, config_file, until
 
@@ -31,7 +32,7 @@ LETTERS, WRONG = 1500, 300
 
 def fill(redis: Any, keys: Keys, ladder: str) -> None:
     """Dead letters, every fifth of which is wrong for good."""
-    now = int(time.time() * 1000)
+    now = now_ms()
     with redis.pipeline(transaction=False) as pipe:
         for number in range(LETTERS):
             players = [f"p{number % 97}", f"q{number % 89}"]

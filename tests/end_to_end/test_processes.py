@@ -23,7 +23,8 @@ import pytest
 from embedded import Server
 from match_ratings.stream_names import FIELD, JOB, QUEUE
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
-from tests.support.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament
+from tests.support.clock import DAY, now_ms
+from tests.support.model import HORIZON, Model, Picture, match, raw, stored, tournament
 from tests.support.processes import environment, until
 
 pytestmark = pytest.mark.slow
@@ -32,7 +33,7 @@ LADDERS = ("backgammon", "tavla")
 CONFIG = (
     '[ladders.backgammon]\n\n[ladders.tavla]\nstart = 1000\nrules = { "1.3.1" = "2020-01-01T00:00:00Z" }\n'
 )
-NOW = int(time.time() * 1000)
+NOW = now_ms()
 
 
 class Crew:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import now_ms
 from tests.support.topologies import wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
@@ -45,7 +45,7 @@ def children(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def send(server: Server, first: int, last: int) -> None:
-    now = int(time.time() * 1000)
+    now = now_ms()
     with server.client() as client, client.pipeline(transaction=False) as pipe:
         for number in range(first, last):
             match = MatchFinished(
@@ -112,7 +112,7 @@ async def test_a_worker_holds_no_more_messages_than_its_limit(redis: Redis, ladd
     system = Backgammon()
     store = Store(redis, ladder, system, horizon=14 * 86_400_000)
     await store.join_group()
-    now = int(time.time() * 1000)
+    now = now_ms()
     for number in range(1000):
         await publish(
             redis,

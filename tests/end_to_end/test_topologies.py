@@ -16,6 +16,7 @@ from match_ratings import MatchFinished, RatingUpdated, publish
 from match_ratings.client import NotReplicated
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import now_ms
 from tests.support.topologies import cluster, wait_until, watched, workers
 
 pytestmark = [
@@ -35,7 +36,7 @@ def match(number: int, ladder: str, players: int = 40) -> MatchFinished:
         ladder=ladder,
         players=names,
         winner=names[0],
-        finished_at=int(time.time() * 1000),
+        finished_at=now_ms(),
     )
 
 

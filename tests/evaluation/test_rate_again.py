@@ -20,9 +20,8 @@ from match_ratings_worker.evaluation import (
 )
 from match_ratings_worker.evaluation.backtest_trial import most_active
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fibs, Fide, Game, Glicko2, GlickoPeriods, State
+from tests.support.clock import DAY
 from tests.support.synthetic_matches import START, matches
-
-DAY = 86_400_000
 
 
 def game(

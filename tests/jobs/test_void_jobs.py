@@ -20,7 +20,8 @@ from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.rating import Backgammon, GlickoPeriods, RatingSystem
 from match_ratings_worker.runtime.worker_context import WorkerContext
 from tests.support.bench import HORIZON, Bench, working
-from tests.support.model import DAY, match
+from tests.support.clock import DAY
+from tests.support.model import match
 from tests.support.processes import Worker, config_file
 
 #: arq closes its connections in redis-py's old way.

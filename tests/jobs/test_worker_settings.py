@@ -9,7 +9,6 @@ import gc
 import json
 import pickle
 import signal
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,6 +31,7 @@ from match_ratings_worker.jobs import worker_settings as jobs
 from match_ratings_worker.jobs.worker_settings import decode_job, encode_job, worker_settings
 from match_ratings_worker.storage.connection import arq_pool
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
+from tests.support.clock import now_ms
 from tests.support.flaky import Flaky
 from tests.support.model import match, raw, tournament
 
@@ -46,7 +46,7 @@ class Site:
 
     def __init__(self, server: Server, redis: Redis, pool: ArqRedis) -> None:
         self.server, self.redis, self.pool = server, redis, pool
-        self.now = int(time.time() * 1000)
+        self.now = now_ms()
 
     def match(self, match_id: str = "m-1", **fields: Any) -> MatchFinished:
         return MatchFinished.model_validate(match(match_id, finished_at=self.now, **fields))

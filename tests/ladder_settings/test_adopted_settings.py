@@ -16,6 +16,7 @@ from embedded import Endpoint
 from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import now_ms
 from tests.support.processes import Worker, command, config_file, until
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,7 @@ class Traffic:
         self.redis, self.ladder, self.inbox = redis, ladder, Keys(ladder).inbox
         self.sent: dict[str, int] = {}
         #: When the next match finished, in ms.
-        self.finished_at: Callable[[int], int] = lambda number: int(time.time() * 1000) - 1000
+        self.finished_at: Callable[[int], int] = lambda number: now_ms() - 1000
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -131,7 +132,7 @@ def test_only_workers_with_the_adopted_settings_rate_and_adopting_switches_while
 def test_a_rolling_deploy_of_a_dated_rule_change(site: Any, ladder: str, tmp_path: Path) -> None:
     url, redis, keys = site
     # So soon that matches of both sides of it come within the test; by the book it would be a day.
-    begins = int(time.time() * 1000) + 90_000
+    begins = now_ms() + 90_000
     old = config_file(tmp_path / "old.toml", ladder, rules={"1.2.0": LONG_AGO})
     new = config_file(tmp_path / "new.toml", ladder, rules={"1.2.0": LONG_AGO, "1.3.1": begins})
     with (

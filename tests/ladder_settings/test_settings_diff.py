@@ -12,9 +12,9 @@ from match_ratings_worker.ladder_settings.settings_diff import (
     risks,
 )
 from match_ratings_worker.rating import Backgammon, Fide, Glicko2, RatingSystem
+from tests.support.clock import DAY
 
 NOW = 1_790_000_000_000  # 2026-09-21
-DAY = 86_400_000
 USED = Use(now=NOW, rated=12, waiting=3, held=0)
 
 PLAIN = Backgammon(rules={"1.2.0": NOW - 400 * DAY})

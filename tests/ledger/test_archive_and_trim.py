@@ -25,8 +25,9 @@ from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.runtime.worker_context import WorkerContext
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli, Site
-from tests.support.migration import DAY, now_ms, payload
+from tests.support.migration import payload
 
 #: How long the tests keep events.
 KEEP = 20 * DAY
@@ -228,7 +229,7 @@ archivist.Script.__call__ = call
 async def main():
     file = archive.Archive(Path(path), writable=True)
     async with connect(url) as redis:
-        await archivist.Archivist(redis, file, keep=20 * 86_400_000, page=100).run(ladder, Keys(ladder))
+        await archivist.Archiver(redis, file, keep=20 * 86_400_000, page=100).run(ladder, Keys(ladder))
 asyncio.run(main())
 """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import SYSTEMS
+from tests.support.clock import now_ms
 
 Json = dict[str, Any]
 
@@ -211,7 +211,7 @@ def test_a_schema_refuses_nothing_that_the_model_takes(file: str, data: st.DataO
 
 async def test_what_the_worker_writes_is_valid(fake: FakeAsyncRedis, ladder: str) -> None:
     # Given matches and a tournament in each system, and a message that is wrong
-    now = int(time.time() * 1000)
+    now = now_ms()
     for name, system in SYSTEMS.items():
         own = f"{ladder}-{name}"
         store = Store(fake, own, system(), horizon=Limits().horizon)

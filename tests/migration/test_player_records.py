@@ -11,7 +11,7 @@ import pytest
 from match_ratings_worker.migration.csv_json_lines import LONGEST, Line, json_lines
 from match_ratings_worker.migration.player_records import InvalidLine, Reader, Record
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fide, Glicko2, RatingSystem, State
-from tests.support.migration import DAY
+from tests.support.clock import DAY
 
 NOW = 1_790_000_000_000
 GAME = {"match_id": "m-1", "finished_at": NOW - DAY}

@@ -12,7 +12,6 @@ import asyncio
 import itertools
 import json
 import random
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -35,12 +34,12 @@ from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.rating.backgammon import Rules
 from match_ratings_worker.storage.connection import open_pipelined
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
+from tests.support.clock import DAY, MINUTE, now_ms
 from tests.support.flaky import Flaky
-from tests.support.model import DAY, HORIZON, Model, Picture, match, raw, stored, tournament, void
+from tests.support.model import HORIZON, Model, Picture, match, raw, stored, tournament, void
 from tests.support.servers import RUN
 
 PLAYERS = ["ann", "bob", "çem", 'd{}:"? ']
-MINUTE = 60_000
 NUMBERS = itertools.count()
 
 
@@ -465,7 +464,7 @@ async def test_loops_whose_connections_keep_breaking_end_as_the_model_says(
 ) -> None:
     # Given two loops, each over a connection that breaks again and again, also with commands on their way
     draw = random.Random(seed)
-    now = int(time.time() * 1000)
+    now = now_ms()
     replies = [draw.choice([0, 1, 2, 3, 5, 8, 13, 30]) for _ in range(60)]
     sent = []
     async with Flaky(own_server, replies) as flaky, Redis.from_url(own_server.url) as redis:

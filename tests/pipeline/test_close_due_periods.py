@@ -14,10 +14,8 @@ from match_ratings_worker.pipeline.close_due_periods import Closing
 from match_ratings_worker.queries import period_games
 from match_ratings_worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
 from match_ratings_worker.rating.fide.fide_system import Standing
-from tests.support.rounds import Rounds, month_start
-
-HOUR = 3_600_000
-DAY = 24 * HOUR
+from tests.support.clock import DAY, HOUR, month_start, now_ms
+from tests.support.rounds import Rounds
 
 
 def end() -> int:
@@ -154,6 +152,8 @@ async def test_closing_at_any_moment_gives_the_same_ratings(
 ) -> None:
     # Given matches over two months, some of them late by up to six hours
     dice = random.Random(seed)
+    grace = system.period_grace or 0
+    over = now_ms() - grace  # a period that ends while this runs stays open on both ladders
     players = [f"p{number}" for number in range(8)]
     matches = []
     for number in range(120):
@@ -171,9 +171,9 @@ async def test_closing_at_any_moment_gives_the_same_ratings(
             if busy and dice.random() < 0.3:
                 await rounds.rate(dice.choice([rounds.engine, second]))
             if busy and dice.random() < 0.3:  # at the time at which this message came in
-                await rounds.close(until=came - (system.period_grace or 0))
+                await rounds.close(until=came - grace)
         await rounds.rate()
-        await rounds.close()
+        await rounds.close(until=over)
         pictures.append(
             {
                 name: [_seen(event, name) for event in await rounds.events() if _seen(event, name)]

@@ -14,7 +14,8 @@ from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.validate_message import digest
 from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from match_ratings_worker.storage.receipts import Receipt
-from tests.support.model import DAY, HORIZON, match, tournament
+from tests.support.clock import DAY
+from tests.support.model import HORIZON, match, tournament
 
 #: 2026-11-29T12:00:00Z.
 NOW = 1_795_953_600_000

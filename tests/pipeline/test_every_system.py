@@ -26,14 +26,12 @@ from match_ratings_worker.rating import (
     RatingSystem,
     State,
 )
-from tests.support.rounds import Rounds, month_start, now_ms
-
-HOUR = 3_600_000
-DAY = 24 * HOUR
+from tests.support.clock import DAY, HOUR, month_start, now_ms
+from tests.support.rounds import Rounds
 
 ALL: list[RatingSystem] = [
     *(system() for system in SYSTEMS.values()),
-    Backgammon(rules={"1.0.5": month_start(3), "1.2.0": month_start(2), "1.3.1": month_start(1)}),
+    Backgammon(rules={"1.0.5": month_start(4), "1.2.0": month_start(2) - 10 * DAY, "1.3.1": month_start(2)}),
     Fide(period="game", expectation="curve"),
     Fide(start=0),
     GlickoPeriods(period_days=2.5, grace_hours=5),
@@ -41,8 +39,8 @@ ALL: list[RatingSystem] = [
 
 
 def name_of(system: RatingSystem) -> str:
-    changed = {key: value for key, value in system if value != getattr(type(system)(), key)}
-    return f"{system.name}{changed or ''}"
+    changed = [key for key, value in system if value != getattr(type(system)(), key)]
+    return "-".join([system.name, *changed])
 
 
 every_system = pytest.mark.parametrize("system", ALL, ids=name_of)
@@ -196,12 +194,12 @@ async def test_of_a_closed_fide_month_the_gain_is_taken_back_on_the_next_list(
 
 
 async def traffic(rounds: Rounds, seed: int, count: int = 150) -> None:
-    """Two months of everything that can come, late games included."""
+    """62 days of everything that can come, late games included, over before this month began."""
     dice = random.Random(seed)
     players = [f"p{number}" for number in range(6)]
     if not rounds.system.rated(rounds.system.initial()):
         await establish(rounds, *players[:3])
-    start = month_start(2)
+    start = month_start(3)
     played: list[tuple[str, list[str]]] = []
     for number in range(count):
         came = start + number * 10 * HOUR

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,7 +27,8 @@ from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
-from tests.support.model import DAY, HORIZON, match, raw, tournament
+from tests.support.clock import DAY, now_ms
+from tests.support.model import HORIZON, match, raw, tournament
 
 
 class Crew:
@@ -39,7 +39,7 @@ class Crew:
         self.redis: Any = redis  # its types do not know that it is asynchronous
         self.store = Store(redis, ladder, self.system, horizon=HORIZON)
         self.keys = self.store.keys
-        self.now = int(time.time() * 1000)
+        self.now = now_ms()
 
     def engine(self, name: str, **limits: Any) -> BatchProcessor:
         store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from typing import Any
 
 import pytest
@@ -17,10 +16,11 @@ from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import SYSTEMS, Backgammon, RatingSystem
-from tests.support.model import DAY, HORIZON, Model, match, raw, stored, tournament
+from tests.support.clock import DAY, now_ms
+from tests.support.model import HORIZON, Model, match, raw, stored, tournament
 
 PLAYERS = [f"player-{n}" for n in range(12)]
-NOW = int(time.time() * 1000)
+NOW = now_ms()
 
 #: Backgammon under all of its rules: they came into force while these matches were played.
 DATED = Backgammon(rules={"1.0.5": NOW - 10 * DAY, "1.2.0": NOW - 6 * DAY, "1.3.1": NOW - 3 * DAY})

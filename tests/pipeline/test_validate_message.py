@@ -15,7 +15,8 @@ from match_ratings.stream_names import MAX_MESSAGE_BYTES
 from match_ratings_worker.pipeline.validate_message import Problem, digest, read_message
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.text import quote
-from tests.support.model import DAY, HORIZON, SKEW, match, raw, tournament, void
+from tests.support.clock import DAY
+from tests.support.model import HORIZON, SKEW, match, raw, tournament, void
 
 #: 2026-11-29T12:00:00Z.
 NOW = 1_795_953_600_000

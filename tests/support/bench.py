@@ -6,7 +6,6 @@ import asyncio
 import json
 import random
 import threading
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +23,8 @@ from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon, RatingSystem
 from match_ratings_worker.storage.keys import Keys
-from tests.support.model import DAY, match, tournament
+from tests.support.clock import DAY, now_ms
+from tests.support.model import match, tournament
 
 #: Long enough for rating periods of a month to end in it.
 HORIZON = 80 * DAY
@@ -37,7 +37,7 @@ class Bench:
         self.redis: Any = redis  # its types do not know that it is asynchronous
         self.ladder, self.system = ladder, system or Backgammon()
         self.keys = Keys(ladder)
-        self.now = int(time.time() * 1000)
+        self.now = now_ms()
         self.engines: list[BatchProcessor] = []
 
     def engine(self, name: str = "one", **limits: Any) -> BatchProcessor:

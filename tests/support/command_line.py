@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,6 +23,7 @@ from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import now_ms
 
 MATCH_RATINGS = [sys.executable, "-c", "from match_ratings_worker.cli.app import main; main()"]
 
@@ -80,7 +80,7 @@ class Site:
         self, match_id: str, players: tuple[str, str] = ("ada", "bob"), /, **other: Any
     ) -> dict[str, Any]:
         """A match that the first player won a minute ago."""
-        now = int(time.time() * 1000)
+        now = now_ms()
         match = {"match_id": match_id, "ladder": self.ladder, "players": players, "winner": players[0]}
         return {**match, "finished_at": now - 60_000, **other}
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,7 @@ import pytest
 from redis import Redis
 
 from match_ratings_worker.storage.keys import Keys
-
-DAY = 86_400_000
-HORIZON = 14 * DAY
+from tests.support.clock import DAY
 
 #: Keys with times of their own.
 _SETTINGS = ("settings", "settings-history", "counts")
@@ -130,10 +127,6 @@ def events(redis: Any, stream: str | bytes) -> list[dict[str, Any]]:
         event.pop("rated_at")
         found.append(event)
     return found
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def environment(**other: str) -> dict[str, str]:

@@ -16,8 +16,8 @@ from typing import Any
 
 from match_ratings import RatingUpdated
 from match_ratings_worker.rating import Backgammon, Game, State
+from tests.support.clock import DAY
 
-DAY = 86_400_000
 HORIZON = 14 * DAY
 WINDOW = 7 * DAY
 SKEW = 300_000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -24,8 +23,8 @@ from match_ratings_worker.queries import DeadLetterEntry
 from match_ratings_worker.queries import read_dead_letters as all_letters
 from match_ratings_worker.rating import Backgammon, RatingSystem
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import DAY, now_ms
 
-DAY = 86_400_000
 HORIZON = 14 * DAY
 
 
@@ -38,7 +37,7 @@ class Office:
         self.keys = Keys(ladder)
         self.setup = Setup(ladder, self.system, HORIZON, 30_000)
         self.letters = Letters(redis, self.setup)
-        self.now = int(time.time() * 1000)
+        self.now = now_ms()
 
     def match(self, match_id: str, players: tuple[str, str] = ("ada", "bob"), **other: Any) -> dict[str, Any]:
         """A match that the first player won a minute ago."""

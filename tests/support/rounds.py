@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
-from datetime import UTC, datetime
 from typing import Any
 
 from match_ratings import RatingUpdated
@@ -15,22 +13,12 @@ from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.close_due_periods import Closed, Closing
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import RatingSystem, State
+from tests.support.clock import month_start, now_ms
 
 __all__ = ["HORIZON", "Rounds", "month_start", "now_ms"]
 
 #: Long enough for the months that the tests of periods look back.
 HORIZON = 365 * 86_400_000
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-def month_start(back: int) -> int:
-    """When a month began, so many before this one, in ms (UTC)."""
-    today = datetime.now(UTC)
-    months = today.year * 12 + today.month - 1 - back
-    return int(datetime(months // 12, months % 12 + 1, 1, tzinfo=UTC).timestamp() * 1000)
 
 
 class Rounds:

@@ -15,7 +15,8 @@ from embedded import Endpoint
 from match_ratings.stream_names import GROUP
 from match_ratings_worker.rating import SYSTEMS, GlickoPeriods
 from tests.support.bench import Bench
-from tests.support.model import DAY, match, tournament
+from tests.support.clock import DAY
+from tests.support.model import match, tournament
 from tests.support.servers import RUN
 
 pytestmark = pytest.mark.usefixtures("quiet")

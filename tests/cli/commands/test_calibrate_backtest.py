@@ -16,8 +16,9 @@ from redis.asyncio import Redis
 
 from embedded import Endpoint
 from match_ratings_worker.rating import Backgammon, Glicko2
+from tests.support.clock import now_ms
 from tests.support.processes import Ended, command, config_file
-from tests.support.rounds import Rounds, now_ms
+from tests.support.rounds import Rounds
 from tests.support.synthetic_matches import matches
 
 Call = Callable[..., Ended]

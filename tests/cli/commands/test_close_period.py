@@ -12,10 +12,9 @@ from redis.asyncio import Redis
 
 from embedded import Endpoint
 from match_ratings_worker.rating import Fide
+from tests.support.clock import DAY, month_start
 from tests.support.processes import Ended, command, config_file
-from tests.support.rounds import Rounds, month_start
-
-DAY = 86_400_000
+from tests.support.rounds import Rounds
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.migration.compare_raters import Comparison, Old, read_event, read_old
 from match_ratings_worker.migration.player_records import InvalidLine
+from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli
-from tests.support.migration import DAY, now_ms
 
 Players = Callable[..., str]
 

@@ -23,7 +23,8 @@ from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
-from tests.support.office import DAY, HORIZON
+from tests.support.clock import DAY, now_ms
+from tests.support.office import HORIZON
 from tests.support.processes import Ended, Worker, command, config_file, until
 
 
@@ -33,7 +34,7 @@ class Desk:
     def __init__(self, url: str, ladder: str, redis: Any, config: Path) -> None:
         self.url, self.ladder, self.redis, self.config = url, ladder, redis, config
         self.keys = Keys(ladder)
-        self.now = int(time.time() * 1000)
+        self.now = now_ms()
 
     def __call__(self, *arguments: str) -> Ended:
         return command("dead-letters", *arguments, url=self.url, config=self.config)

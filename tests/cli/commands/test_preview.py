@@ -12,8 +12,9 @@ from redis.asyncio import Redis
 
 from embedded import Endpoint
 from match_ratings_worker.rating import SYSTEMS, Fibs, Game, Glicko2
+from tests.support.clock import now_ms
 from tests.support.processes import command, config_file
-from tests.support.rounds import Rounds, now_ms
+from tests.support.rounds import Rounds
 
 PAPER = ("1400/30:1", "1550/100:0", "1700/300:0")
 

@@ -28,8 +28,9 @@ from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
+from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli
-from tests.support.migration import DAY, dump, events, now_ms
+from tests.support.migration import dump, events
 
 Players = Callable[..., str]
 Spawn = Callable[..., subprocess.Popen[bytes]]

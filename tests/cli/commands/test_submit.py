@@ -16,6 +16,7 @@ import pytest
 
 from embedded import Server
 from match_ratings_worker.cli.line_batches import LONGEST, batches
+from tests.support.clock import now_ms
 
 
 def lines(*messages: Any) -> bytes:
@@ -168,7 +169,7 @@ def test_a_redis_that_goes_away_in_the_middle(
     own_server: Server, settings: pytest.MonkeyPatch, spawn: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
     # Given: one match is sent, then the server dies
-    now = int(time.time() * 1000)
+    now = now_ms()
     match = {"ladder": "backgammon", "players": ["ada", "bob"], "winner": "ada", "finished_at": now}
     environment = {**os.environ, "RATINGS_REDIS_URL": own_server.url}
     process = spawn("submit", "-", stdin=subprocess.PIPE, env=environment)

@@ -19,7 +19,8 @@ from match_ratings_worker import cli
 from match_ratings_worker.cli.commands import void_player
 from match_ratings_worker.rating import Backgammon, GlickoPeriods, RatingSystem
 from tests.support.bench import Bench, working
-from tests.support.model import DAY, match, tournament
+from tests.support.clock import DAY
+from tests.support.model import match, tournament
 from tests.support.processes import Worker, command, config_file, until
 
 pytestmark = pytest.mark.usefixtures("quiet")
