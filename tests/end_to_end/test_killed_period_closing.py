@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from embedded import Server
 from match_ratings import QUEUE, Cause
-from match_ratings_worker.jobs.worker_settings import encode_job
+from match_ratings_worker.jobs.job_serializer import encode_job
 from match_ratings_worker.rating import Fide
 from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import HOUR, month_start

@@ -23,7 +23,7 @@ from match_ratings import QUEUE
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.jobs import dead_letter_jobs as jobs_letters
 from match_ratings_worker.jobs.dead_letter_jobs import LETTER_JOBS
-from match_ratings_worker.jobs.worker_settings import decode_job, encode_job
+from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
 from match_ratings_worker.ladders_file import Ladder
 from tests.support.office import Office
 from tests.support.processes import Worker, config_file

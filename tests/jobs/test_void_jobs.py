@@ -14,8 +14,8 @@ from redis.asyncio import Redis
 from embedded import Endpoint, Server
 from match_ratings import QUEUE
 from match_ratings_worker.environment import Settings
+from match_ratings_worker.jobs.job_serializer import decode_job
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
-from match_ratings_worker.jobs.worker_settings import decode_job
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.rating import Backgammon, GlickoPeriods, RatingSystem
 from match_ratings_worker.runtime.worker_context import WorkerContext

@@ -27,9 +27,11 @@ from redis.exceptions import WatchError
 
 from embedded import Server
 from match_ratings import JOB, QUEUE, MatchFinished, RatingUpdated, Reason, TournamentFinished, enqueue
-from match_ratings_worker.jobs import worker_settings as jobs
-from match_ratings_worker.jobs.worker_settings import decode_job, encode_job, worker_settings
-from match_ratings_worker.storage.connection import arq_pool
+from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
+from match_ratings_worker.jobs.match_finished import match_finished, store_unreadable_job
+from match_ratings_worker.jobs.worker_settings import worker_settings
+from match_ratings_worker.runtime.arq_pool import arq_pool
+from match_ratings_worker.runtime.arq_worker import GracefulWorker
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from tests.support.clock import now_ms
 from tests.support.flaky import Flaky
@@ -436,10 +438,10 @@ async def test_a_worker_that_is_stopped_while_it_takes_up_jobs_finishes_its_own_
     # Given a worker that has just begun some jobs
     settings = worker_settings()
     options: Any = get_kwargs(settings)
-    worker = jobs.GracefulWorker(**{**options, "handle_signals": False})
+    worker = GracefulWorker(**{**options, "handle_signals": False})
     for number in range(3):
         await enqueue(site.pool, site.match(f"m-{number}"))
-    await settings.ctx["desk"].start()
+    await settings.ctx["worker"].start()
     await worker.start_jobs(await site.redis.zrange(QUEUE, 0, -1))
     # When it is stopped at that moment: arq cancels its jobs
     worker.handle_sig(signal.SIGTERM)
@@ -458,7 +460,7 @@ def runnable(decoded: dict[str, Any]) -> None:
     """Fails unless arq can run what was decoded without an error of its own."""
     found: tuple[Any, ...] = deserialize_job_raw(b"", deserializer=lambda _: decoded)
     name, args, kwargs, job_try, enqueued = found
-    known = {JOB: jobs.match_finished, "store_unreadable_job": jobs.store_unreadable_job}
+    known = {JOB: match_finished, "store_unreadable_job": store_unreadable_job}
     assert job_try is None or (type(job_try) is int and 0 <= job_try <= 100)
     assert type(enqueued) is int
     ms_to_datetime(enqueued)
@@ -479,7 +481,7 @@ ALMOST: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
         "t": ANY_JSON,
-        "f": st.sampled_from([JOB, "store_unreadable_job", "cron:housekeeping", "other"]) | ANY_JSON,
+        "f": st.sampled_from([JOB, "store_unreadable_job", "cron:trim_ledgers", "other"]) | ANY_JSON,
         "a": st.just([{}]) | st.lists(ANY_JSON, max_size=3) | ANY_JSON,
         "k": st.just({}) | st.fixed_dictionaries({"payload": ANY_JSON}) | ANY_JSON,
         "et": st.integers() | ANY_JSON,

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from embedded import Endpoint
 from match_ratings_worker.environment import Settings, load_settings
-from match_ratings_worker.jobs.worker_settings import housekeeping
+from match_ratings_worker.jobs.cron_jobs import trim_ledgers
 from match_ratings_worker.ladders_file import ConfigError, Ladder
 from match_ratings_worker.ledger.archive_and_trim import Archiver, Refused
 from match_ratings_worker.ledger.sqlite_archive import Archive
@@ -320,13 +320,13 @@ async def test_housekeeping_trims_where_there_is_no_archive(
         name = ladder if archive is None else f"{ladder}-two"
         with server.client() as client:
             write(client, Keys(name), [100.0] * 300)
-        desk = WorkerContext(
+        context = WorkerContext(
             Settings(redis_url=server.url, archive=archive),
             {name: Ladder(name=name, system=Backgammon())},
         )
-        await housekeeping({"desk": desk})
-        assert await desk.redis.xlen(Keys(name).outbox) == (0 if archive is None else 300)
-        await desk.redis.aclose()
+        await trim_ledgers({"worker": context})
+        assert await context.redis.xlen(Keys(name).outbox) == (0 if archive is None else 300)
+        await context.redis.aclose()
 
 
 async def test_what_goes_wrong_is_logged_once(server: Endpoint, ladder: str, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ The layers, from the top; each imports only those below it, and import-linter ch
 
     settings            what `arq match_ratings_worker.settings.WorkerSettings` loads
     cli                 the command line: one module a command in cli/commands
-    jobs                what arq runs: messages by a job, dead letters, voids, previews, housekeeping
+    jobs                what arq runs: messages by a job, dead letters, voids, previews, cron jobs
     dead_letters        lists, explains, edits, replays, exports what could not be rated
     voids               finds matches to void and asks the workers to do it
     calculators         what a match or a list of games would change

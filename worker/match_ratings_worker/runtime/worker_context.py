@@ -23,13 +23,9 @@ from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.runtime.prometheus_metrics import Metrics
-from match_ratings_worker.storage.connection import (
-    CONNECTION_ERRORS,
-    connect,
-    open_pipelined,
-    server_warnings,
-)
+from match_ratings_worker.storage.connection import CONNECTION_ERRORS, connect, open_pipelined
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.server_checks import server_warnings
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
 

@@ -70,7 +70,8 @@ def _ports(settings: Settings, processes: int) -> list[dict[str, str]]:
 def _rate() -> None:
     from arq.worker import get_kwargs
 
-    from match_ratings_worker.jobs.worker_settings import GracefulWorker, worker_settings
+    from match_ratings_worker.jobs.worker_settings import worker_settings
+    from match_ratings_worker.runtime.arq_worker import GracefulWorker
 
     loop = _new_loop()
     asyncio.set_event_loop(loop)
@@ -81,7 +82,7 @@ def _rate() -> None:
 
 
 async def _check_server(redis: Redis) -> None:
-    from match_ratings_worker.storage.connection import UnsupportedServer, server_warnings
+    from match_ratings_worker.storage.server_checks import UnsupportedServer, server_warnings
 
     try:
         await server_warnings(redis)
