@@ -226,6 +226,10 @@ async def traffic(rounds: Rounds, seed: int, count: int = 150) -> None:
             await rounds.rate()
         if rounds.system.period_grace is not None and dice.random() < 0.2:
             await rounds.close(until=came - rounds.system.period_grace)
+    # The last one is taken back while its period is open.
+    await rounds.play("last", ("p0", "p1"), at=came, length=5)
+    void = {"type": "match-voided", "match_id": "last", "players": ["p0", "p1"], "why": "test"}
+    await rounds.send({**void, "finished_at": came}, came)
     await rounds.rate()
 
 

@@ -323,6 +323,9 @@ def _void_problem(data: dict[str, Any]) -> str | None:
     return "self-play" if players[0] == players[1] else None
 
 
+_RECEIPTS = {"receipt": "match", "prize-receipt": "prize", "void-receipt": "void"}
+
+
 def stored(client: Any, ladder: str) -> Picture:
     """The picture of a ladder on a server; checks receipts and leaderboard. `client` is a synchronous one."""
     picture = Picture()
@@ -348,8 +351,8 @@ def stored(client: Any, ladder: str) -> Picture:
         elif kind == "games":
             window = client.zrange(key, 0, -1, withscores=True)
             picture.windows[name] = {match_id.decode(): int(time) for match_id, time in window}
-        elif kind in ("receipt", "prizes", "void"):
-            effect = f"{ {'receipt': 'match', 'prizes': 'prize'}.get(kind, kind) } {name}"
+        elif effect_kind := _RECEIPTS.get(kind):
+            effect = f"{effect_kind} {name}"
             ledger_id = client.get(key).decode().split(" ")[0]
             if ledger_id == "?":
                 picture.unfinished.append(f"receipt {name}")
