@@ -24,7 +24,7 @@ class Document(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> Document:
         if self.url == 13:
-            msg = "Thirteen brings bad luck"
+            msg = "RATINGS_URL: thirteen brings bad luck"
             raise ValueError(msg)
         return self
 
@@ -44,7 +44,7 @@ def error(data: object) -> ValidationError:
         ({"parts": [{}]}, "parts.0.size: it is required"),
         ({"nmae": 1}, "nmae: there is no field of this name"),
         ({"\x1b[2J": 1}, "\\u001b[2J: there is no field of this name"),
-        ({"url": 13}, "message: thirteen brings bad luck"),
+        ({"url": 13}, "message: RATINGS_URL: thirteen brings bad luck"),
         ([1], "message: [1] is not a JSON object"),
     ],
 )
@@ -57,8 +57,8 @@ def test_an_error_names_the_field_its_value_and_what_is_allowed(data: object, se
     [
         ({"url": "secret"}, {"hidden": ("url",)}, "url: the value is not allowed: input should be"),
         ({"url": "x"}, {"name": str.upper}, 'URL: "x" is not allowed'),
-        ({"url": 13}, {"whole": ""}, "thirteen brings bad luck"),
-        ({"url": 13}, {"whole": "request"}, "request: thirteen"),
+        ({"url": 13}, {"whole": ""}, "RATINGS_URL: thirteen brings bad luck"),
+        ({"url": 13}, {"whole": "request"}, "request: RATINGS_URL: thirteen"),
         (
             {"name": "A"},
             {"hints": {"string_pattern_mismatch": "use a-z"}},

@@ -74,8 +74,8 @@ def describe_problem(
     values of top-level fields in `hidden` are not shown.
     """
     kind, path = item["type"], item["loc"]
-    text = item["msg"].removeprefix("Value error, ")
-    text = {**_ALLOWED, **(hints or {})}.get(kind, text[:1].lower() + text[1:])
+    own, text = kind == "value_error", item["msg"].removeprefix("Value error, ")
+    text = {**_ALLOWED, **(hints or {})}.get(kind, text if own else text[:1].lower() + text[1:])
     if not path:
         if kind in ("model_type", "model_attributes_type"):
             text = f"{quote(item['input'])} is not a JSON object"
