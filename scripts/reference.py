@@ -86,8 +86,11 @@ def _escaped(cell: str) -> str:
 
 
 def _page(title: str, about: str, *parts: str) -> str:
-    intro = textwrap.fill(" ".join(about.split()), 118, break_on_hyphens=False)
-    return "\n".join([f"# {title}\n\n{intro}\n", *parts, _GENERATED])
+    return "\n".join([f"# {title}\n\n{_filled(about)}\n", *parts, _GENERATED])
+
+
+def _filled(prose: str) -> str:
+    return textwrap.fill(" ".join(prose.split()), 118, break_on_hyphens=False)
 
 
 def _code(value: object) -> str:
@@ -228,7 +231,7 @@ def messages() -> str:
 
 
 def _message(name: str, schema: dict[str, Any], definitions: dict[str, Any], *, sent: bool) -> str:
-    text = f"## {name}\n\n{schema['description']}\n\n{_fields(schema, definitions, sent=sent)}"
+    text = f"## {name}\n\n{_filled(schema['description'])}\n\n{_fields(schema, definitions, sent=sent)}"
     player = definitions.get("PlayerUpdate")
     if player:
         text += f"\nEach of `players` in {name}:\n\n{_fields(player, definitions, sent=sent)}"

@@ -48,6 +48,12 @@ def test_every_block_is_in_a_language_that_is_tested(path: Path) -> None:
 
 
 @by_name
+def test_drawings_hold_nothing_that_ends_a_statement_by_itself(path: Path) -> None:
+    drawings = [str(example.parsed) for language, example in blocks(path) if language == "mermaid"]
+    assert not [drawing for drawing in drawings if ";" in drawing]
+
+
+@by_name
 def test_every_link_leads_somewhere(path: Path) -> None:
     text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):

@@ -58,24 +58,34 @@ _VARIES: Final = re.compile(
     r"|(?P<space>\s+)"
 )
 _ID: Final = r"1[0-9]{12}-[0-9]+"
+#: A stand-in for redis-cli, which is not everywhere; prints as it does on a terminal.
 _SHIM: Final = """#!{python}
-import os, sys
+import json, os, sys
 import redis
-def lines(reply):
-    if isinstance(reply, dict): reply = [part for pair in reply.items() for part in pair]
-    if isinstance(reply, (list, tuple, set)):
-        for part in reply: yield from lines(part)
-    elif reply is None: yield ""
-    else: yield reply.decode() if isinstance(reply, bytes) else str(reply)
-words = sys.argv[1:]
-url = os.environ["DOCUMENT_REDIS_URL"]
-while words and words[0].startswith("-"):
-    option = words.pop(0)
-    if option == "-u": url = words.pop(0)
+
+
+def shown(reply, indent=""):
+    if isinstance(reply, list):
+        width = len(str(len(reply)))
+        lines = []
+        for number, part in enumerate(reply, 1):
+            mark = f"{{number:>{{width}}}}) "
+            lines.append(mark + shown(part, indent + " " * len(mark)))
+        return ("\\n" + indent).join(lines) or "(empty array)"
+    if isinstance(reply, int):
+        return f"(integer) {{reply}}"
+    if reply is None:
+        return "(nil)"
+    return reply.decode() if reply in (b"OK", b"PONG") else json.dumps(reply.decode())
+
+
+words, url = sys.argv[1:], os.environ["DOCUMENT_REDIS_URL"]
+if words[0] == "-u":
+    url, words = words[1], words[2:]
 client = redis.Redis.from_url(url)
 client.response_callbacks.clear()
 try:
-    print(*lines(client.execute_command(*words)), sep="\\n")
+    print(shown(client.execute_command(*words)))
 except redis.ResponseError as error:
     sys.exit(f"(error) {{error}}")
 """
