@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 import schemas
 from match_ratings.messages import Reason
+from match_ratings_worker.cli.exit_codes import ExitCode
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.rating import SYSTEMS, RatingSystem
 from match_ratings_worker.runtime.prometheus_metrics import Metrics
@@ -27,13 +28,6 @@ __all__ = ["CHAPTERS", "DIRECTORY", "write"]
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "worker" / "match_ratings_worker" / "manual"
 
-_EXITS: Final = {
-    "0": "Done.",
-    "1": "Not found, or there are differences.",
-    "2": "Wrong input or settings.",
-    "3": "Redis is not reachable or not usable.",
-    "130": "Interrupted.",
-}
 #: What settings of a system mean that share a comment with another one in the code.
 _SETTINGS: Final = {
     "start_rd": "Every player's first RD, in points.",
@@ -297,7 +291,7 @@ def metrics() -> str:
 
 def codes() -> str:
     """Exit codes, and the reasons of dead letters."""
-    exits = list(_EXITS.items())
+    exits = [(str(code.value), f"{code.meaning[0].upper()}{code.meaning[1:]}.") for code in ExitCode]
     reasons = [(_code(reason.value), _comment(Reason, reason.name)) for reason in Reason]
     return _page(
         "Exit codes and reasons",

@@ -26,7 +26,7 @@ from demonstration.workers import Failure, Worker, crew
 from embedded import Server, ServerError
 from match_ratings_worker.cli.app import call
 from match_ratings_worker.cli.console import Column, Sheet, heading
-from match_ratings_worker.cli.installation import BROKEN_PIPE, INTERRUPTED
+from match_ratings_worker.cli.exit_codes import ExitCode
 from match_ratings_worker.queries import DeadLetterEntry, read_dead_letters
 
 __all__ = ["perform"]
@@ -147,9 +147,9 @@ def _command(*arguments: str) -> None:
     """Runs a command of the product, as the reader could."""
     print(f"$ match-ratings {' '.join(arguments)}")
     code = call(arguments)
-    if code == INTERRUPTED:
+    if code == ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
-    if code == BROKEN_PIPE:
+    if code == ExitCode.BROKEN_PIPE:
         raise BrokenPipeError
 
 

@@ -1,4 +1,4 @@
-"""The command line: match-ratings. Puts the commands together and turns what goes wrong into one line."""
+"""The `match-ratings` command: its commands, and how errors become one line and an exit code."""
 
 from __future__ import annotations
 
@@ -6,55 +6,57 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from typer.main import get_command
 
-from match_ratings_worker.cli.commands import (
-    archive,
-    audit,
-    backtest,
-    calibrate,
-    close_period,
-    compare,
-    explain,
-    import_players,
-    ladder,
-    manual,
-    period,
-    preview,
-    shadow,
-    status,
-    submit,
-    systems,
-    void,
-)
-from match_ratings_worker.cli.commands import dead_letters_list as dead_letters
-from match_ratings_worker.cli.commands import leaderboard as show
-from match_ratings_worker.cli.commands import worker as serve
 from match_ratings_worker.cli.console import note
-from match_ratings_worker.cli.installation import (
-    BROKEN_PIPE,
-    EXIT_CODES,
-    INTERRUPTED,
-    NOT_WRITTEN,
-    WRONG_INPUT,
-    CommandError,
-)
+from match_ratings_worker.cli.exit_codes import EXIT_CODES_HELP, CommandError, ExitCode
+from match_ratings_worker.cli.lazy_group import LazyCommand, lazy_group
 
 __all__ = ["app", "call", "main"]
 
 _NAME = "match-ratings"
 
+_COMMANDS: Final = {
+    "worker": LazyCommand("worker:worker", "Rate matches until told to stop."),
+    "submit": LazyCommand("submit:submit", "Send matches from a file of JSON lines."),
+    "leaderboard": LazyCommand(
+        "leaderboard:leaderboard", "Show the highest ratings, or those around a player."
+    ),
+    "player": LazyCommand("leaderboard:player", "Show a player's rating, games, K and last changes."),
+    "explain": LazyCommand("explain:explain", "Show how a match changed ratings, or why it did not."),
+    "status": LazyCommand("status:status", "Show backlogs, workers, and streams that nobody reads."),
+    "dead-letters": LazyCommand(
+        "dead_letters_list:app", "Show, correct and replay messages that could not be rated."
+    ),
+    "void": LazyCommand("void:void", "Void a match, or the matches of a player who cheated."),
+    "audit": LazyCommand("audit:audit", "Replay the ledger and compare it with the stored data."),
+    "ladder": LazyCommand("ladder:app", "Show, compare and adopt a ladder's settings."),
+    "close-period": LazyCommand("close_period:close_period", "Close the rating periods that are over."),
+    "preview": LazyCommand("preview:preview", "Show every outcome of a match before it is played."),
+    "period": LazyCommand("period:period", "Rate a list of games, step by step."),
+    "performance": LazyCommand("period:performance", "Compute a performance rating."),
+    "calibrate": LazyCommand("calibrate:calibrate", "Compare predictions with results, and fit the divisor."),
+    "backtest": LazyCommand("backtest:backtest", "Rate the same matches by other settings, and compare."),
+    "systems": LazyCommand("systems:systems", "List the rating systems and their settings."),
+    "compare": LazyCommand("compare:compare", "Compare the changes of another rater with these."),
+    "shadow": LazyCommand("shadow:app", "Show or clear a ladder's shadow."),
+    "archive": LazyCommand("archive:app", "Show the archive of a ledger, or adopt it."),
+    "import": LazyCommand("import_players:import_players", "Import the players of another rater."),
+    "manual": LazyCommand("manual:manual", "Print the manual, or one of its chapters."),
+}
+
 app = typer.Typer(
     name=_NAME,
+    cls=lazy_group(_COMMANDS),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"Settings come from variables such as RATINGS_REDIS_URL and RATINGS_CONFIG. {EXIT_CODES}",
+    epilog=f"Settings come from variables such as RATINGS_REDIS_URL and RATINGS_CONFIG. {EXIT_CODES_HELP}",
 )
 
 
@@ -75,32 +77,6 @@ def _root(
     """Rates finished matches from Redis and shows ratings, ledger and dead letters."""
 
 
-app.command("worker", short_help="Rate matches until told to stop.")(serve.worker)
-app.command(short_help="Send matches from a file of JSON lines.")(submit.submit)
-app.command(short_help="Show the highest ratings, or those around a player.")(show.leaderboard)
-app.command(short_help="Show a player's rating, games, K and last changes.")(show.player)
-app.command(short_help="Show how a match changed ratings, or why it did not.")(explain.explain)
-app.command(short_help="Show what waits, who works, and what nobody reads.")(status.status)
-app.add_typer(dead_letters.app, name="dead-letters")
-app.command(short_help="Take back a match, or those of a player who cheated.")(void.void)
-app.command(short_help="Replay the ledger and compare it with what is stored.")(audit.audit)
-app.add_typer(ladder.app, name="ladder")
-app.command("close-period", short_help="End the rating periods that are over.")(close_period.close_period)
-app.command(short_help="Show what a match would change, every outcome side by side.")(preview.preview)
-app.command(short_help="Show what a list of games comes to, step by step.")(period.period)
-app.command(short_help="Show a performance rating.")(period.performance)
-app.command(short_help="Show how well predictions fit results, and the divisor that fits best.")(
-    calibrate.calibrate
-)
-app.command(short_help="Rate the same matches by other settings, and compare.")(backtest.backtest)
-app.command(short_help="Show the rating systems and their settings.")(systems.systems)
-app.command(short_help="Show where another rater's changes and these disagree.")(compare.compare)
-app.add_typer(shadow.app, name="shadow")
-app.add_typer(archive.app, name="archive")
-app.command(short_help="Print the manual, or one of its chapters.")(manual.manual)
-app.command("import", short_help="Bring the players of another rater over.")(import_players.import_players)
-
-
 def call(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; what went wrong is one line on standard error."""
     try:
@@ -112,7 +88,7 @@ def call(arguments: Sequence[str]) -> int:
     except CommandError as fault:
         return _fail(str(fault), fault.code)
     except (KeyboardInterrupt, typer.Abort):
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except OSError as error:
         return _no_output(error)
     except Exception as error:
@@ -131,18 +107,18 @@ def _wrong_usage(error: Any) -> int:
     context = getattr(error, "ctx", None)
     if context is not None and type(error).__name__ == "NoArgsIsHelpError":
         print(context.get_help(), file=sys.stderr)
-        return WRONG_INPUT
+        return ExitCode.WRONG_INPUT
     text = error.format_message().rstrip(".")
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    return _fail(f"{text[:1].lower()}{text[1:]}{hint}", WRONG_INPUT)
+    return _fail(f"{text[:1].lower()}{text[1:]}{hint}", ExitCode.WRONG_INPUT)
 
 
 def _no_output(error: OSError) -> int:
     """The end when standard output takes no more; it is not written to again."""
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of this process
     if isinstance(error, BrokenPipeError):
-        return BROKEN_PIPE
-    return _fail(f"standard output: {error.strerror}", NOT_WRITTEN)
+        return ExitCode.BROKEN_PIPE
+    return _fail(f"standard output: {error.strerror}", ExitCode.FAILED)
 
 
 def main() -> NoReturn:

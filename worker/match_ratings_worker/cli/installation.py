@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.text import quote
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from match_ratings_worker.storage.keys import Keys
 
 __all__ = [
-    "BROKEN_PIPE",
-    "EXIT_CODES",
-    "INTERRUPTED",
     "NOT_FOUND",
     "NOT_WRITTEN",
     "UNAVAILABLE",
@@ -33,18 +31,10 @@ __all__ = [
     "whole_number",
 ]
 
-NOT_FOUND: Final = 1
-NOT_WRITTEN: Final = 1
-WRONG_INPUT: Final = 2
-UNAVAILABLE: Final = 3
-INTERRUPTED: Final = 130
-BROKEN_PIPE: Final = 141
-
-#: For the end of the help.
-EXIT_CODES: Final = (
-    "Exit codes: 0 done; 1 not found, or the output could not be written; 2 wrong input or settings; "
-    "3 Redis is not reachable or not usable; 130 interrupted. What went wrong is one line on standard error."
-)
+NOT_FOUND: Final = ExitCode.FAILED
+NOT_WRITTEN: Final = ExitCode.FAILED
+WRONG_INPUT: Final = ExitCode.WRONG_INPUT
+UNAVAILABLE: Final = ExitCode.UNAVAILABLE
 
 LadderOption = Annotated[
     str | None,
@@ -53,14 +43,6 @@ LadderOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON: one object on one line, lists as one such line for each.")
 ]
-
-
-class CommandError(Exception):
-    """Why a command ends early: one line for standard error, and the exit code."""
-
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
-        self.code = code
 
 
 @dataclass(frozen=True)
