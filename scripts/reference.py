@@ -45,7 +45,7 @@ _COMMENTED: Final = re.compile(r"(?:self\.)?(\w+)(?::[^=]*=|:| =)")
 
 
 def comments(thing: type) -> dict[str, str]:
-    """The `#:` comments of a class, inherited ones included, by the name that each stands above."""
+    """The `#:` comments of a class and its bases, by the name below each."""
     found: dict[str, str] = {}
     for part in reversed(thing.__mro__[:-1]):
         if not part.__module__.startswith("match_ratings"):

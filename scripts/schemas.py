@@ -1,8 +1,8 @@
 """JSON Schemas of the messages, from their models: for servers and consumers in other languages.
 
-Of what a server sends, the schema says what is accepted; of what a consumer reads, what is written. The
-`#:` comments of the models become the descriptions. What pydantic does not tell by itself, because the models
-check it in code, is added here as far as JSON Schema can say it; what it cannot say is in the descriptions.
+A schema for senders describes what is accepted, one for readers what is written. The `#:` comments of the
+models become the descriptions. Rules that the models check in code are added here where JSON Schema can
+express them, and are part of the descriptions where it cannot.
 """
 
 from __future__ import annotations
@@ -41,42 +41,42 @@ MODELS: Final[dict[str, tuple[type[BaseModel], Mode]]] = {
     "dead-letter.json": (DeadLetter, "serialization"),
 }
 
-#: What is said about a field whose model says nothing.
+#: Descriptions of fields that have no comment in their model.
 _DESCRIPTIONS: Final = {
-    "type": "What kind of message this is.",
+    "type": "The kind of message.",
     "version": "The version of this kind of message.",
     "match_id": "The match's id: 1-128 characters, no control characters. One id has one effect.",
     "tournament_id": "The tournament's id: 1-128 characters, no control characters. One id has one effect.",
-    "ladder": "The ladder's name; it stands in the stream's name too.",
-    "mode": "How the match was played; only ranked ones change ratings. casual is boosted's old name.",
-    "win_type": "How much the winner won by; it never enters the formula.",
-    "ending": "How the match ended; it never enters the formula.",
-    "public": "Whether it was open to all; only public ones pay prizes.",
-    "cause": "What the ratings changed by.",
-    "reason": "Why it is a dead letter.",
+    "ladder": "The ladder's name, the same as in the stream's name.",
+    "mode": "How the match was played. Only ranked matches change ratings; casual is boosted's old name.",
+    "win_type": "How much the winner won by. Not used by any formula.",
+    "ending": "How the match ended. Not used by any formula.",
+    "public": "Whether the tournament was open to all. Only public ones pay prizes.",
+    "cause": "Why the ratings changed.",
+    "reason": "Why the message could not be rated.",
     "player": "The player's id.",
     "players": "The players whose ratings changed.",
     "before": "The rating before.",
     "change": "What was added to the rating.",
     "after": "The rating after.",
-    "expected": "The score that the system expected of this player, 0..1.",
-    "k": "The factor K that this player's change was computed with.",
+    "expected": "The score that the system expected of this player, 0 to 1.",
+    "k": "The factor K of this player's change.",
     "cube": "The doubling cube's value when the match ended.",
-    "coefficient": "The factor that the cube gave.",
-    "message": "The message as it was received, byte for byte.",
+    "coefficient": "The factor that follows from the cube.",
+    "message": "The message as received, byte for byte.",
     "finished_at": "When it finished.",
     "rated_at": "When it was rated.",
     "first_seen": "When it entered the inbox.",
     "dead_at": "When it became a dead letter.",
 }
 
-#: What is said about a model besides.
+#: Sentences added to a model's docstring.
 _NOTES: Final = {
     "MatchFinished": "Further fields are ignored. At most 16 KiB of UTF-8.",
     "TournamentFinished": "Further fields are ignored. At most 16 KiB of UTF-8.",
     "MatchVoided": "Further fields are ignored. At most 16 KiB of UTF-8.",
-    "RatingUpdated": "Fields may be added in time.",
-    "DeadLetter": "There, numbers are decimal text.",
+    "RatingUpdated": "Fields may be added.",
+    "DeadLetter": "In the stream, numbers are decimal text.",
 }
 
 _MILLISECONDS: Final = "Integer milliseconds since 1970, UTC."
@@ -183,8 +183,8 @@ def _add_rules(made: Schema, definitions: Schema) -> None:
         definitions["Mode"]["enum"].append("casual")
     if "prizes" in fields:
         fields["prizes"]["description"] += (
-            f" As many as there are places; without any, {', '.join(map(str, DEFAULT_PRIZES))}, as far as"
-            " there are places, of which there may then be no more."
+            f" As many as the podium has places; by default {', '.join(map(str, DEFAULT_PRIZES))} for up to"
+            f" {len(DEFAULT_PRIZES)} places."
         )
         made["if"] = {"not": {"required": ["prizes"]}}
         made["then"] = {"properties": {"podium": {"maxItems": len(DEFAULT_PRIZES)}}}

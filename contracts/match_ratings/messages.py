@@ -125,7 +125,7 @@ class Mode(StrEnum):
 
 
 class WinType(StrEnum):
-    """How much the winner won by; it never enters the formula."""
+    """How much the winner won by; not used by any formula."""
 
     SINGLE = "single"
     GAMMON = "gammon"
@@ -133,7 +133,7 @@ class WinType(StrEnum):
 
 
 class Ending(StrEnum):
-    """How the match ended; it never enters the formula."""
+    """How the match ended; not used by any formula."""
 
     PLAYED = "played"
     RESIGNED = "resigned"
@@ -143,7 +143,7 @@ class Ending(StrEnum):
 
 
 class Cause(StrEnum):
-    """What a rating changed by."""
+    """Why a rating changed."""
 
     MATCH = "match"
     PRIZE = "prize"
@@ -352,7 +352,7 @@ class MatchVoided(_Message):
     #: The match's place in the ledger: needed for one that is older than the horizon, whose receipt is
     #: no longer kept.
     ledger_id: LedgerId | None = None
-    #: When it was decided.
+    #: When the void was decided.
     finished_at: Milliseconds
 
     if TYPE_CHECKING:
@@ -409,16 +409,16 @@ class PlayerUpdate(_Message):
     before: Number
     change: Number
     after: Number
-    #: The score that the system expected of this player, 0..1.
+    #: The score that the system expected of this player, 0 to 1.
     expected: float | None = None
     k: Number | None = None
     #: Ranked games that finished in the 7 days before this one.
     recent_games: int | None = None
-    #: This player's changes counted 1, 2, 3, ... without gaps.
+    #: The number of this player's change: 1, 2, 3, ... without gaps.
     sequence: int
     #: Further figures of the system, such as a rating deviation before and after.
     figures: dict[str, Number] = Field(default_factory=dict)
-    #: The recent ranked games that an import brought along: match id -> finish time in ms.
+    #: Recent ranked games that an import brought: match id -> finish time in ms.
     brought: dict[str, int] = Field(default_factory=dict)
 
 
@@ -440,7 +440,7 @@ class RatingUpdated(_Message):
     rated_at: Milliseconds
     #: True when a later game of one of the players had been rated before.
     late: bool = False
-    #: Why a match was taken back; only in events with cause `void`.
+    #: Why the match was voided; only with cause `void`.
     why: str | None = None
     players: tuple[PlayerUpdate, ...]
     #: Further figures of the match that the system used, such as its length.
