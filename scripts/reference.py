@@ -182,11 +182,11 @@ def ladders() -> str:
 def _system(system: type[RatingSystem]) -> str:
     made = system()
     initial = made.initial()
-    start = {"rating": initial.rating, **dict(zip(system.fields, initial.extra, strict=True))}
+    start = {"rating": initial.rating, **dict(zip(system.state_fields, initial.extra, strict=True))}
     schema = system.model_json_schema()
     facts = [
         ("rates", "game by game" if made.period_grace is None else "at the end of a period"),
-        ("ratings", "whole numbers" if system.whole else "decimals"),
+        ("ratings", "whole numbers" if system.integer_ratings else "decimals"),
         ("draws", "yes" if system.draws else "no"),
         ("uses besides players, winner and time", ", ".join(map(_code, system.depends_on)) or "nothing"),
         ("versions of the rules", ", ".join(map(_code, system.versions))),

@@ -211,7 +211,7 @@ async def _unlike(redis: Redis, keys: Keys, ledger: Ledger) -> list[str]:
             replies = await pipe.execute()
         for player, (rating, sequence), score in zip(page, replies[::2], replies[1::2], strict=True):
             told = ledger.ratings[player], ledger.sequences[player]
-            stored = ledger.system.number(rating or b"0"), int(sequence or 0)
+            stored = ledger.system.parse_rating(rating or b"0"), int(sequence or 0)
             if stored != told or score != told[0]:
                 faults.append(f"{player}: stored {stored}, listed {score}, by the ledger {told}")
     listed = await redis.zcard(keys.leaderboard)

@@ -255,7 +255,7 @@ async def test_a_match_that_was_rated_twice_is_named(bench: Bench) -> None:
 async def test_the_fields_of_the_systems_are_compared(redis: Redis, ladder: str, name: str) -> None:
     bench = Bench(redis, ladder, SYSTEMS[name]())
     await bench.rate(*(match(f"m-{n}", length=3) for n in range(3)), bench.void("m-1"))
-    field = bench.system.fields[-1]
+    field = bench.system.state_fields[-1]
     await redis.hset(bench.keys.player("ada"), field, "7")  # type: ignore[misc]  # wrong in redis-py
     assert dict((await bench.audit()).counts) == {Kind.STATE: 1}
     # And so is what the events say of them

@@ -33,7 +33,7 @@ AT = int(datetime(2026, 10, 15, tzinfo=UTC).timestamp() * 1000)
 
 
 def rated(system: RatingSystem, rating: float) -> State:
-    return system.initial()._replace(rating=int(rating) if system.whole else float(rating))
+    return system.initial()._replace(rating=int(rating) if system.integer_ratings else float(rating))
 
 
 # Preview.
@@ -104,7 +104,7 @@ def test_every_system_can_be_previewed_explained_and_written_as_json(name: str) 
     rows = preview(system, first, second, at=AT)
     assert json.loads(json.dumps([dataclasses.asdict(row) for row in rows]))[0]["first"]["before"] == 1650
     event = event_of(system, first, second, Game(AT, (1, 0), cube=2, length=5))
-    assert {step.player for step in system.steps(event)} >= {"first", "second"}
+    assert {step.player for step in system.explain(event)} >= {"first", "second"}
     assert system.recompute(event) == system.rate(first, second, Game(AT, (1, 0), cube=2, length=5))
 
 
@@ -113,13 +113,13 @@ def test_every_system_has_the_shape_that_the_engine_expects(name: str) -> None:
     system = SYSTEMS[name]()
     start = system.initial()
     assert system.name == name
-    assert len(start.extra) == len(system.fields)
+    assert len(start.extra) == len(system.state_fields)
     assert system.closes_at(start) is None
     assert system.close(start).extra == start.extra
-    assert type(start.rating) is (int if system.whole else float)
-    assert system.number(str(start.rating)) == start.rating
+    assert type(start.rating) is (int if system.integer_ratings else float)
+    assert system.parse_rating(str(start.rating)) == start.rating
     sides = system.rate(start, start, Game(AT, (1, 0), length=1)).sides
-    assert all(len(side.extra) == len(system.fields) for side in sides)
+    assert all(len(side.extra) == len(system.state_fields) for side in sides)
     with pytest.raises(ValueError, match="no_such_setting"):
         SYSTEMS[name].model_validate({"no_such_setting": 1})
 

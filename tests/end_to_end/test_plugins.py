@@ -32,7 +32,7 @@ from match_ratings_worker.rating import Step
 
 class Points(RatingSystem):
     """So many points for a win."""
-    name, whole = "points", True
+    name, integer_ratings = "points", True
     win: int = 3
     def initial(self):
         return State(0)
@@ -40,7 +40,7 @@ class Points(RatingSystem):
         gains = [self.win if score == 1 else 0 for score in game.scores]
         one, two = (Side(gain, state.rating + gain, 0.5) for gain, state in zip(gains, (first, second)))
         return Outcome("1", (one, two))
-    def steps(self, event):
+    def explain(self, event):
         return [Step("change", f"{self.win} a win", f"{own.change:+}", own.player) for own in event.players]
 '''
 
@@ -150,7 +150,7 @@ BROKEN: list[tuple[str, str, str]] = [
         "it is not a class that inherits from match_ratings_worker.rating.RatingSystem",
     ),
     (EXAMPLE.replace('"points"', '"pts"'), "points_plugin:Points", "the class calls itself 'pts'"),
-    (EXAMPLE.replace("def steps", "def stages"), "points_plugin:Points", "it lacks steps"),
+    (EXAMPLE.replace("def explain", "def describe"), "points_plugin:Points", "it lacks explain"),
     (
         EXAMPLE.replace("win: int = 3", "win: int"),
         "points_plugin:Points",

@@ -27,7 +27,7 @@ def test_the_least_that_every_system_needs(name: str) -> None:
     system = SYSTEMS[name]()
     record = read(system)
     assert record.state == State(1612, 230, 0, system.initial().extra)
-    assert type(record.state.rating) is (int if system.whole else float)
+    assert type(record.state.rating) is (int if system.integer_ratings else float)
     assert record.recent == {}
 
 

@@ -54,14 +54,14 @@ def rounds(redis: Redis, ladder: str, system: RatingSystem) -> Rounds:
 def at_rest(system: RatingSystem) -> State:
     """An established player, so that every game counts in every system."""
     state = system.initial()
-    return state._replace(rating=1500 if system.whole else 1500.0)
+    return state._replace(rating=1500 if system.integer_ratings else 1500.0)
 
 
 async def establish(rounds: Rounds, *players: str) -> None:
     """Puts players into Redis who are rated, as an import does."""
     state = at_rest(rounds.system)
     for player in players:
-        own = dict(zip(rounds.system.fields, map(repr, state.extra), strict=True))
+        own = dict(zip(rounds.system.state_fields, map(repr, state.extra), strict=True))
         mapping: dict[Any, Any] = {
             "rating": repr(state.rating),
             "sequence": 0,
@@ -257,7 +257,9 @@ async def test_every_event_comes_out_again_and_the_ledger_rated_again_is_what_is
     for name in replay.states:
         assert replay.state(name) == await rounds.state(name), name
     # The leaderboard has whom it should have, with the very number that is stored.
-    listed = {name: state.rating for name, state in replay.states.items() if rounds.system.listed(state)}
+    listed = {
+        name: state.rating for name, state in replay.states.items() if rounds.system.on_leaderboard(state)
+    }
     assert await rounds.listed() == listed
     assert all(reason == "invalid" for reason, _ in await rounds.dead())
 
@@ -271,7 +273,7 @@ def check(system: RatingSystem, event: RatingUpdated) -> None:
         for part, side in zip(event.players, outcome.sides, strict=True):
             told = (part.change, part.after, part.expected, part.k, part.figures)
             assert told == (side.change, side.rating, side.expected, side.k, dict(side.figures))
-        assert all(step.formula and step.result for step in system.steps(event))
+        assert all(step.formula and step.result for step in system.explain(event))
     elif event.cause is Cause.PERIOD:
         (part,) = event.players
         side = system.recompute_close(part)
@@ -281,7 +283,7 @@ def check(system: RatingSystem, event: RatingUpdated) -> None:
             side.k,
             dict(side.figures),
         )
-        assert list(system.steps(event))
+        assert list(system.explain(event))
 
 
 # Decimals.
@@ -292,7 +294,7 @@ def check(system: RatingSystem, event: RatingUpdated) -> None:
 async def test_states_survive_redis_to_the_last_bit(rounds: Rounds, seed: int) -> None:
     # Given 60 random states, of every size that a float has
     dice = random.Random(seed)
-    whole = rounds.system.whole
+    whole = rounds.system.integer_ratings
 
     def value() -> float:
         if whole:
@@ -303,7 +305,7 @@ async def test_states_survive_redis_to_the_last_bit(rounds: Rounds, seed: int) -
     states = {}
     for number in range(60):
         rating = dice.randint(-(2**53), 2**53) if whole else value()
-        extra = tuple(value() for _ in rounds.system.fields)
+        extra = tuple(value() for _ in rounds.system.state_fields)
         states[f"p{number}"] = State(rating, dice.randint(0, 10**9), now_ms() - dice.randint(0, 10**9), extra)
     # When they are written by a commit, as the end of a period is
     commits = [

@@ -150,13 +150,13 @@ async def test_the_ledger_replayed_from_the_start_gives_the_stored_ratings(
     keys = Store(redis, ladder, system, horizon=HORIZON).keys
     for player in PLAYERS:
         state = await redis.hgetall(keys.player(player))  # type: ignore[misc]
-        assert system.number(state[b"rating"]) == ratings[player]
+        assert system.parse_rating(state[b"rating"]) == ratings[player]
         assert int(state[b"sequence"]) == sequences[player]
     found = {
         name.decode(): score for name, score in await redis.zrange(keys.leaderboard, 0, -1, withscores=True)
     }
     assert {player: ratings[player] for player in found} == found
-    if system.whole:
+    if system.integer_ratings:
         assert len(found) == len(PLAYERS)
 
 

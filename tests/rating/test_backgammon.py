@@ -165,7 +165,7 @@ def test_a_draw_is_refused() -> None:
 def test_everyone_starts_at_the_setting() -> None:
     assert Backgammon().initial() == State(1500)
     assert Backgammon(start=1000).initial() == State(1000)
-    assert Backgammon().listed(State(-20))
+    assert Backgammon().on_leaderboard(State(-20))
 
 
 def test_a_prize_moves_the_rating_and_nothing_else() -> None:
@@ -302,7 +302,7 @@ def test_an_event_alone_gives_the_same_outcome(
 
 def test_the_steps_spell_out_the_formula(through_json: Travel) -> None:
     _, event = through_json(Backgammon(), State(1800), State(1500), Game(AT, (1, 0), (60, 10), 2))
-    lines = [(step.player, step.label, step.formula, step.result) for step in Backgammon().steps(event)]
+    lines = [(step.player, step.label, step.formula, step.result) for step in Backgammon().explain(event)]
     assert lines == [
         (None, "coefficient", "1 + log2(2) / 6", "1.1667"),
         ("first", "expected", "1 / (1 + 10^((1500 - 1800) / 1200))", "0.6401"),

@@ -102,8 +102,8 @@ def test_an_absurd_gap_gives_nothing_or_everything(gap: float) -> None:
 
 def test_unlimited_matches_are_not_rated() -> None:
     system, game = Fibs(), Game(AT, (1, 0))
-    assert not system.rates(game)
-    assert system.rates(game._replace(length=1))
+    assert not system.accepts(game)
+    assert system.accepts(game._replace(length=1))
     with pytest.raises(InvalidGame, match="length: None is not allowed"):
         system.rate(system.initial(), system.initial(), game)
 
@@ -166,13 +166,13 @@ def test_an_event_alone_gives_the_same_outcome(
     outcome, event = through_json(system, first, second, Game(AT, scores, length=length))
     assert system.recompute(event) == outcome
     for side in outcome.sides:
-        assert system.number(repr(side.rating)) == side.rating
-    assert all(step.result and step.formula for step in system.steps(event))
+        assert system.parse_rating(repr(side.rating)) == side.rating
+    assert all(step.result and step.formula for step in system.explain(event))
 
 
 def test_the_steps_spell_out_the_formula(through_json: Travel) -> None:
     _, event = through_json(Fibs(), player(1600, 250), player(1500, 1000), Game(AT, (1, 0), length=5))
-    steps = [(step.player, step.label, step.formula, step.result) for step in Fibs().steps(event)]
+    steps = [(step.player, step.label, step.formula, step.result) for step in Fibs().explain(event)]
     assert steps[:6] == [
         (None, "length", "sqrt(5)", "2.2361"),
         ("first", "expected", "1 - 1 / (10^(100.00 x 2.2361 / 2000) + 1)", "0.5640"),

@@ -118,8 +118,8 @@ def test_settings_change_the_growth() -> None:
 def test_provisional_and_listed_follow_the_rd() -> None:
     system = Glicko(listed_rd=100)
     assert [system.provisional(player(1500, rd)) for rd in (109.9, 110)] == [False, True]
-    assert [system.listed(player(1500, rd)) for rd in (100, 100.1)] == [True, False]
-    assert Glicko().listed(Glicko().initial())
+    assert [system.on_leaderboard(player(1500, rd)) for rd in (100, 100.1)] == [True, False]
+    assert Glicko().on_leaderboard(Glicko().initial())
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def test_an_event_alone_gives_the_same_outcome(
     outcome, event = through_json(system, first, second, Game(AT, scores))
     assert system.recompute(event) == outcome
     for side in outcome.sides:
-        assert system.number(repr(side.rating)) == side.rating
+        assert system.parse_rating(repr(side.rating)) == side.rating
         assert float(repr(side.extra[0])) == side.extra[0]
-    assert all(step.result and step.formula for step in system.steps(event))
+    assert all(step.result and step.formula for step in system.explain(event))
 
 
 def test_the_steps_spell_out_the_formula(through_json: Travel) -> None:
     first, second = player(1500, 200, AT), player(1400, 30, AT)
     _, event = through_json(Glicko(), first, second, Game(AT, (1, 0)))
-    steps = Glicko().steps(event)
+    steps = Glicko().explain(event)
     assert [(step.label, step.formula, step.result) for step in steps if step.player == "first"] == [
         ("RD before", "sqrt(200.00^2 + 34.64^2 x 0.0000), 30 to 350", "200.00"),
         ("g", "1 / sqrt(1 + 3 x q^2 x 30.00^2 / pi^2), q = ln(10) / 400", "0.9955"),
@@ -182,7 +182,7 @@ def test_each_steps_formula_gives_its_result(
     # Given the formulas as they are printed, with figures of limited length
     _, event = through_json(Glicko(), first, second, Game(AT, scores))
     names = {"sqrt": math.sqrt, "exp": math.exp, "ln": math.log, "pi": math.pi, "q": math.log(10) / 400}
-    for step in Glicko().steps(event):
+    for step in Glicko().explain(event):
         if step.label not in ("volatility", "change", "RD before"):  # these are kept within bounds
             formula = step.formula.partition(",")[0].replace("^", "**").replace(" x ", " * ")
             value = float(step.result)
@@ -270,7 +270,7 @@ def test_a_held_games_event_alone_gives_the_same_outcome(
 ) -> None:
     outcome, event = through_json(PERIODS, first, second, Game(AT, scores))
     assert PERIODS.recompute(event) == outcome
-    assert all(step.result and step.formula for step in PERIODS.steps(event))
+    assert all(step.result and step.formula for step in PERIODS.explain(event))
 
 
 @given(held_states)
@@ -295,7 +295,7 @@ def test_a_closings_event_alone_gives_the_same_closing(state: State) -> None:
         cause=Cause.PERIOD, ladder="chess", system="glicko-periods", rules="1", finished_at=AT, rated_at=AT,
         players=(part,),
     )  # fmt: skip
-    assert [step.label for step in PERIODS.steps(event)] == [
+    assert [step.label for step in PERIODS.explain(event)] == [
         "information", "gain", "RD after", "change", "rating"
     ]  # fmt: skip
 

@@ -115,9 +115,9 @@ def test_a_game_changes_at_most_700_points() -> None:
 def test_provisional_and_listed_follow_the_rd() -> None:
     system = Glicko2()
     assert [system.provisional(player(1500, rd)) for rd in (109.9, 110)] == [False, True]
-    assert [system.listed(player(1500, rd)) for rd in (75, 75.1)] == [True, False]
-    assert not system.listed(system.initial())
-    assert Glicko2(listed_rd=500).listed(system.initial())
+    assert [system.on_leaderboard(player(1500, rd)) for rd in (75, 75.1)] == [True, False]
+    assert not system.on_leaderboard(system.initial())
+    assert Glicko2(listed_rd=500).on_leaderboard(system.initial())
 
 
 @pytest.mark.parametrize(
@@ -173,16 +173,16 @@ def test_an_event_alone_gives_the_same_outcome(
     outcome, event = through_json(system, first, second, Game(AT, scores))
     assert system.recompute(event) == outcome
     for side, part in zip(outcome.sides, event.players, strict=True):
-        assert part.after == side.rating == system.number(repr(side.rating))
+        assert part.after == side.rating == system.parse_rating(repr(side.rating))
         assert tuple(float(repr(value)) for value in side.extra) == side.extra
         assert (part.figures["rd_after"], part.figures["volatility_after"]) == side.extra
-    assert all(step.result and step.formula for step in system.steps(event))
+    assert all(step.result and step.formula for step in system.explain(event))
 
 
 def test_the_steps_spell_out_the_formula(through_json: Travel) -> None:
     first = player(1500, 200, 0.06, AT - 10 * DAY_MS)
     _, event = through_json(Glicko2(), first, player(1400, 60), Game(AT, (1, 0)))
-    steps = Glicko2().steps(event)
+    steps = Glicko2().explain(event)
     assert [(step.label, step.formula) for step in steps if step.player == "first"] == [
         ("RD before", "sqrt(200.00^2 + 2.1436 x (0.060000 x 173.7178)^2), 45 to 500"),
         ("g", "1 / sqrt(1 + 3 x (60.00 / 173.7178)^2 / pi^2)"),
@@ -203,7 +203,7 @@ def test_each_steps_formula_gives_its_result(
     # Given the formulas as they are printed, with figures of limited length
     _, event = through_json(Glicko2(), first, second, Game(AT, scores))
     names = {"sqrt": math.sqrt, "exp": math.exp, "ln": math.log, "pi": math.pi, "q": math.log(10) / 400}
-    for step in Glicko2().steps(event):
+    for step in Glicko2().explain(event):
         if step.label not in ("volatility", "change", "RD before"):  # these are kept within bounds
             formula = step.formula.partition(",")[0].replace("^", "**").replace(" x ", " * ")
             value = float(step.result)

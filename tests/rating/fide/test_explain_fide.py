@@ -46,7 +46,7 @@ def test_a_games_event_alone_gives_the_same_outcome(
     assert system.recompute(event) == outcome
     for part in event.players:
         assert part.after == part.before + part.change
-    assert all(step.result and step.formula for step in system.steps(event))
+    assert all(step.result and step.formula for step in system.explain(event))
 
 
 @given(systems, states)
@@ -91,7 +91,7 @@ def closing_event(state: State, side: Side) -> RatingUpdated:
 
 
 def lines(system: Fide, event: RatingUpdated, name: str) -> list[tuple[str, str, str]]:
-    return [(step.label, step.formula, step.result) for step in system.steps(event) if step.player == name]
+    return [(step.label, step.formula, step.result) for step in system.explain(event) if step.player == name]
 
 
 def test_the_steps_of_a_game_rated_by_itself(through_json: Travel) -> None:

@@ -88,7 +88,7 @@ def test_a_rating_under_the_floor_becomes_unrated_and_is_not_clamped() -> None:
     # Given 1405 losing to 1405 with K 20: 1395
     side = Fide().close(accrued(Fide(), player(1405), [(1405, 0)]))
     assert (side.figures["computed"], side.rating, side.change) == (1395, 0, -1405)
-    assert not Fide().listed(State(0, extra=side.extra))
+    assert not Fide().on_leaderboard(State(0, extra=side.extra))
     # And at 1400 exactly the player stays rated.
     assert Fide().close(accrued(Fide(), player(1410), [(1410, 0)])).rating == 1400
     assert Fide(floor=1000).close(accrued(Fide(), player(1405), [(1405, 0)])).rating == 1395

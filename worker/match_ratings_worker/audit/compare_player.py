@@ -53,7 +53,7 @@ class Derived(NamedTuple):
 
 def derived(state: State, system: RatingSystem) -> Derived:
     """The leaderboard's score and the end of the open period that belong to a state."""
-    return Derived(float(state.rating) if system.listed(state) else None, system.closes_at(state))
+    return Derived(float(state.rating) if system.on_leaderboard(state) else None, system.closes_at(state))
 
 
 def stored_state(stored: Stored, system: RatingSystem) -> State | None:
@@ -96,7 +96,7 @@ def compare(name: str, track: ExpectedPlayer, stored: Stored, system: RatingSyst
             if last_game != b"%d" % track.last_game:
                 yield tell(Kind.GAMES, "last_game", last_game, track.last_game)
         if track.extra is not None:
-            for field, value, known in zip(system.fields, extra, track.extra, strict=True):
+            for field, value, known in zip(system.state_fields, extra, track.extra, strict=True):
                 if _float(value) != known:
                     yield tell(Kind.STATE, field, value, known)
     state = known_state(track, stored, system)
@@ -131,7 +131,7 @@ def differing_games(stored: Mapping[str, int], known: Mapping[str, int]) -> str:
 
 def _number(value: bytes | None, system: RatingSystem) -> Number | None:
     try:
-        return None if value is None else system.number(value)
+        return None if value is None else system.parse_rating(value)
     except ValueError:
         return None
 

@@ -105,7 +105,7 @@ class Replay:
                 if self.complete:
                     text = f"the first of {part.player} that is there is change {part.sequence}"
                     self._tell(Kind.MISSING, ledger_id, text, part.player)
-                track.begin_at(part, event.rated_at + _SKEW, fields=bool(system.fields))
+                track.begin_at(part, event.rated_at + _SKEW, fields=bool(system.state_fields))
             elif part.before != track.rating:
                 text = f"{part.player} began with {part.before}; new players have {track.rating}"
                 self._tell(Kind.CHAIN, ledger_id, text, part.player)
@@ -124,7 +124,7 @@ class Replay:
         noun = "event" if missing == 1 else "events"
         text = f"{missing} {noun} of {part.player} before it are missing, after change {track.sequence}"
         self._tell(Kind.MISSING, ledger_id, text, part.player)
-        track.begin_at(part, event.rated_at + _SKEW, fields=bool(system.fields))
+        track.begin_at(part, event.rated_at + _SKEW, fields=bool(system.state_fields))
         return track
 
     def _match(
@@ -180,11 +180,11 @@ class Replay:
     ) -> None:
         """Compares the system's own fields before an event with what is known, and carries them on."""
         if not again.sides:
-            track.extra = None if system.fields else ()
+            track.extra = None if system.state_fields else ()
             return
         before = again.before[index]
         if track.extra is not None and before != track.extra:
-            for name, told, known in zip(system.fields, before, track.extra, strict=True):
+            for name, told, known in zip(system.state_fields, before, track.extra, strict=True):
                 if told != known:
                     text = f"{name} of {part.player} was {told:g} before it; the events before left {known:g}"
                     self._tell(Kind.CHAIN, ledger_id, text, part.player)
@@ -211,7 +211,7 @@ class Replay:
                 continue
             track.games = max(track.games - 1, 0)
             if track.extra is not None:
-                fields = zip(system.fields, track.extra, strict=True)
+                fields = zip(system.state_fields, track.extra, strict=True)
                 track.extra = tuple([float(part.figures.get(f"{name}_after", old)) for name, old in fields])
             track.remove_game(match_id, event.finished_at, cut=self.cut)
             if part.player in self.watched:
@@ -229,7 +229,7 @@ class Replay:
             track.since = 1
             track.games = int(figures.get("games_after", 0))
             track.last_game = int(figures.get("last_game_after", 0))
-            start = zip(system.fields, system.initial().extra, strict=True)
+            start = zip(system.state_fields, system.initial().extra, strict=True)
             track.extra = tuple([float(figures.get(f"{name}_after", value)) for name, value in start])
             track.forget_games(0)
             for match_id, finished_at in part.brought.items():

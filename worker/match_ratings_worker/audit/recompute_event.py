@@ -54,7 +54,7 @@ def _match(event: RatingUpdated, system: RatingSystem) -> Recomputed:
     _tell(found, "figures", event.figures, figures)
     for part, side in zip(event.players, outcome.sides, strict=True):
         _compare_side(found, part, side)
-    before = [system.state_before(part).extra if system.fields else () for part in event.players]
+    before = [system.state_before(part).extra if system.state_fields else () for part in event.players]
     return Recomputed(found, before, list(outcome.sides))
 
 
@@ -120,7 +120,7 @@ def voided(
             found.append(f"it cannot be computed again: {type(error).__name__}: {error}")
             continue
         _tell(found, f"after of {part.player}", part.after, after.rating)
-        for name, old, new in zip(system.fields, state.extra, after.extra, strict=True):
+        for name, old, new in zip(system.state_fields, state.extra, after.extra, strict=True):
             _tell(found, f"{name} of {part.player}", part.figures.get(f"{name}_after", old), new)
     return found
 

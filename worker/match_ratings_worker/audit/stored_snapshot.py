@@ -13,7 +13,7 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
-from match_ratings_worker.storage.player_states import state_fields
+from match_ratings_worker.storage.player_states import stored_fields
 from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import keep_games_ms
 
@@ -57,7 +57,7 @@ class SnapshotReader:
         """`horizon` in ms."""
         self._redis, self._keys = redis, keys
         self._executor = ClientExecutor(redis)
-        self._fields = state_fields(system)
+        self._fields = stored_fields(system)
         self._keep_games = keep_games_ms(horizon)
         self._audit, self._repair = Script("audit"), Script("repair")
 

@@ -119,7 +119,7 @@ def period(
         change=int(closed.figures["computed"]) - rating if rating else 0,
         computed=int(closed.figures["computed"]),
         after=int(closed.rating) or None,
-        steps=tuple(system.steps(_event(system, state, closed, at))),
+        steps=tuple(system.explain(_event(system, state, closed, at))),
     )
 
 

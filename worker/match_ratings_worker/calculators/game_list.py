@@ -211,17 +211,19 @@ def _one_after_another(
     before, lines, steps = state, [], []
     for number, played in enumerate(games):
         other = system.initial()
-        other = other._replace(rating=int(played.opponent) if system.whole else float(played.opponent))
+        other = other._replace(
+            rating=int(played.opponent) if system.integer_ratings else float(played.opponent)
+        )
         game = Game(
             at, (played.score, 1.0 - played.score), (recent_games + number, 0), played.cube, played.length
         )
-        if not system.rates(game):
+        if not system.accepts(game):
             msg = f"length: {played.length} is not allowed; {system.name} does not rate such a game"
             raise ValueError(msg)
         outcome = system.rate(state, other, game)
         side = outcome.sides[0]
         event = event_of(system, state, other, game, outcome=outcome, names=("player", f"game {number + 1}"))
-        steps += [step for step in system.steps(event) if step.player in (None, "player")]
+        steps += [step for step in system.explain(event) if step.player in (None, "player")]
         lines.append(
             GameLine(
                 played.opponent,
@@ -244,7 +246,7 @@ def _one_after_another(
         before.rating,
         state.rating - before.rating,
         state.rating,
-        dict(zip(system.fields, before.extra, strict=True)),
-        dict(zip(system.fields, state.extra, strict=True)),
+        dict(zip(system.state_fields, before.extra, strict=True)),
+        dict(zip(system.state_fields, state.extra, strict=True)),
         steps=tuple(steps),
     )

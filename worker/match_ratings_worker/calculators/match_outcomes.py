@@ -101,7 +101,7 @@ def preview(
 
 
 def _preview_side(system: RatingSystem, state: State, side: Side) -> PreviewSide:
-    own = zip(system.fields, state.extra, side.extra, strict=True)
+    own = zip(system.state_fields, state.extra, side.extra, strict=True)
     changed = {name: after for name, before, after in own if after != before}
     return PreviewSide(state.rating, side.change, side.rating, side.expected, side.k, changed)
 
@@ -115,7 +115,7 @@ def event_of(
     outcome: Outcome | None = None,
     names: tuple[str, str] = ("first", "second"),
 ) -> RatingUpdated:
-    """The event that a game would give, so that `system.steps` can explain one that never happened.
+    """The event that a game would give, so that `system.explain` can explain one that never happened.
 
     `outcome` is what the system's `rate` gives unless another, such as that of `preview`, is passed in.
     """

@@ -56,7 +56,7 @@ async def players(
             new.append(name)
             found.append((system.initial(), 0))
             continue
-        extra = tuple([known.figures[field] for field in system.fields])
+        extra = tuple([known.figures[field] for field in system.state_fields])
         found.append((State(known.rating, known.games, known.last_game or 0, extra), known.recent_games))
     return system, found, new
 

@@ -96,7 +96,7 @@ def _under(system: RatingSystem, rules: str | None, at: int) -> RatingSystem:
     if rules not in system.versions:
         known = ", ".join(system.versions)
         raise CommandError(f"--rules: {quote(rules)} is not allowed; {system.name} has {known}", WRONG_INPUT)
-    system = system.under(rules)
+    system = system.with_rules(rules)
     if system.rules_at(at) != rules:
         text = f"{system.name}'s rules follow from the date of a game, at that time {system.rules_at(at)}"
         raise CommandError(f"--rules: {quote(rules)} is not allowed; {text} (see --at)", WRONG_INPUT)
@@ -196,7 +196,7 @@ def figures_of(
     pairs = [("--with", *text.partition("=")[::2]) for text in texts]
     pairs += [(f"--{name.replace('_', '-')}", name, text) for name, text in named.items() if text is not None]
     for option, name, text in pairs:
-        known = (*_COMMON, *system.fields)
+        known = (*_COMMON, *system.state_fields)
         if name not in known:
             allowed = f"{system.name} has {', '.join(known)}"
             raise CommandError(f"{option}: {quote(name)} is not a figure of a player; {allowed}", WRONG_INPUT)
@@ -214,10 +214,10 @@ def figures_of(
 def state_of(system: RatingSystem, rating: Number, figures: dict[str, float], at: int) -> State:
     """The state of a player with a rating and some figures; the others are a new player's."""
     initial = system.initial()
-    own = zip(system.fields, initial.extra, strict=True)
+    own = zip(system.state_fields, initial.extra, strict=True)
     idle = figures.get("idle_days")
     return initial._replace(
-        rating=int(rating) if system.whole else float(rating),
+        rating=int(rating) if system.integer_ratings else float(rating),
         games=int(figures.get("games", 0)),
         last_game=0 if idle is None else at - round(idle * DAY_MS),
         extra=tuple([float(figures.get(name, value)) for name, value in own]),

@@ -78,7 +78,7 @@ class Replay:
         self._settled.add(record.match_id)
         recent = record.recent_games or (self._recent(names[0], at), self._recent(names[1], at))
         game = Game(at, (record.score, 1.0 - record.score), recent, record.cube, record.length)
-        if not self.system.rates(game):
+        if not self.system.accepts(game):
             self.skipped += 1
             return None
         first, second = (self._close(name, at) for name in names)
@@ -127,8 +127,8 @@ class Replay:
     def _start(self, record: Start) -> None:
         initial = self.system.initial()
         own = record.own if record.system == self.system.name else {}
-        extra = zip(self.system.fields, initial.extra, strict=True)
-        rating = round(record.rating) if self.system.whole else float(record.rating)
+        extra = zip(self.system.state_fields, initial.extra, strict=True)
+        rating = round(record.rating) if self.system.integer_ratings else float(record.rating)
         self.states[record.player] = State(
             rating, record.games, record.last_game, tuple([own.get(name, value) for name, value in extra])
         )

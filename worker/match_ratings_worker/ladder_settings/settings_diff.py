@@ -96,7 +96,7 @@ def risks(old: RatingSystem | None, new: RatingSystem, use: Use) -> list[str]:
 def _other_system(old: RatingSystem, new: RatingSystem, use: Use) -> list[str]:
     found = []
     if use.rated:
-        lost = [name for name in old.fields if name not in new.fields]
+        lost = [name for name in old.state_fields if name not in new.state_fields]
         told = f"; what only {old.name} knows of them ({', '.join(lost)}) would be ignored" if lost else ""
         found.append(
             f"system: {use.rated} changes were made by {old.name}, and {new.name} would go on from those "

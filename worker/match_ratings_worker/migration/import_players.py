@@ -120,13 +120,13 @@ class Importer:
     def _standing(self, status: list[Any]) -> _Standing:
         sequence, rating, imported = status
         return _Standing(
-            int(sequence), self._system.number(rating) if rating else self._start, imported or None
+            int(sequence), self._system.parse_rating(rating) if rating else self._start, imported or None
         )
 
     async def _send(self, records: Sequence[Record], standings: dict[str, _Standing]) -> list[Any]:
         keys, system, now = self._store.keys, self._system, now_ms()
         args: list[Any] = [self._store.digest, int(self._dry), self._keep_games, self._keep_receipts]
-        args += (f"- {IMPORTED}", len(system.fields), *system.fields)
+        args += (f"- {IMPORTED}", len(system.state_fields), *system.state_fields)
         oldest = now - self._keep_games
         for record in records:
             standing = standings.get(record.player) or _Standing(0, self._start, None)
@@ -134,7 +134,7 @@ class Importer:
             recent = {game: at for game, at in record.recent.items() if at >= oldest}
             args += (record.player, standing.sequence, record.digest)
             args.append(self._event(record, standing, recent, now))
-            args += (rating if system.listed(state) else "", system.closes_at(state) or 0)
+            args += (rating if system.on_leaderboard(state) else "", system.closes_at(state) or 0)
             args += (rating, state.games, state.last_game)
             if state.extra:
                 args += [repr(value) for value in state.extra]
@@ -161,7 +161,9 @@ class Importer:
         """The RatingUpdated message: the standing that the player comes with, and the games."""
         state, system = record.state, self._system
         figures: dict[str, Number] = {"games_after": state.games, "last_game_after": state.last_game}
-        figures |= {f"{name}_after": value for name, value in zip(system.fields, state.extra, strict=True)}
+        figures |= {
+            f"{name}_after": value for name, value in zip(system.state_fields, state.extra, strict=True)
+        }
         part: dict[str, Any] = {
             "player": record.player,
             "before": standing.rating,

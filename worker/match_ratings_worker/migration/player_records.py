@@ -144,12 +144,12 @@ class Reader:
             raise InvalidLine(f"last_game: {last_game} is before the latest of recent_games, {latest}")
         if found.games < len(recent):
             raise InvalidLine(f"games: {found.games} is less than the {len(recent)} games in recent_games")
-        own = [getattr(found, name) for name in self._system.fields]
+        own = [getattr(found, name) for name in self._system.state_fields]
         extra = tuple(
             [start if value is None else value for value, start in zip(own, self._initial.extra, strict=True)]
         )
         state = State(found.rating, found.games, last_game, extra)
-        if self._system.fields:
+        if self._system.state_fields:
             self._check_period(state)
         content = [found.player, *state[:3], extra, sorted(recent.items())]
         digest = hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()
@@ -187,7 +187,7 @@ def _model(system: RatingSystem) -> type[BaseModel]:
     """The form of a line for one system: its own fields are optional, as it has values to start from."""
     number = BeforeValidator(_no_truth_value)
     rating: Any = Annotated[int, number, Field(ge=-100_000, le=100_000)]
-    if not system.whole:
+    if not system.integer_ratings:
         rating = Annotated[float, number, Field(ge=-100_000, le=100_000, allow_inf_nan=False)]
     fields: dict[str, Any] = {
         "player": (Id, ...),
@@ -196,14 +196,14 @@ def _model(system: RatingSystem) -> type[BaseModel]:
         "last_game": (Milliseconds | None, None),
         "recent_games": (Annotated[tuple[_Game, ...], Field(max_length=MOST_GAMES)], ()),
     }
-    for name in system.fields:
+    for name in system.state_fields:
         low, high = _LIMITS.get(name, (-(2.0**53), 2.0**53))
         own: Any = Annotated[float, number, Field(ge=low, le=high, allow_inf_nan=False)]
-        if system.whole:
+        if system.integer_ratings:
             own = Annotated[own, AfterValidator(_whole)]
         if name == "birth_year":
             own = Annotated[own, AfterValidator(_birth_year)]
-        elif name == "period" and system.whole:
+        elif name == "period" and system.integer_ratings:
             own = Annotated[own, AfterValidator(_month)]
         fields[name] = (own | None, None)
     return create_model("Player", __config__=ConfigDict(frozen=True, extra="forbid"), **fields)

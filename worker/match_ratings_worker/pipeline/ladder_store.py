@@ -18,7 +18,7 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor, CommandExecutor
-from match_ratings_worker.storage.player_states import parse_state, state_fields
+from match_ratings_worker.storage.player_states import parse_state, stored_fields
 from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
@@ -89,7 +89,7 @@ class Store:
         self._keep_games = keep_games_ms(horizon)
         #: Stands for the settings: workers rate only while theirs are the ladder's.
         self.digest = settings_digest(system)
-        self._fields = state_fields(system)
+        self._fields = stored_fields(system)
         self._claim, self._read, self._commit = Script("claim"), Script("read"), Script("commit")
         self._heal, self._gone = Script("heal"), Script("gone")
         self._leave, self._enter = Script("leave"), Script("enter")
@@ -255,7 +255,13 @@ class Store:
         the error that kept it from being done.
         """
         keys, system = self.keys, self.system
-        args: list[Any] = [keys.group, self._keep_games, self.digest, len(system.fields), *system.fields]
+        args: list[Any] = [
+            keys.group,
+            self._keep_games,
+            self.digest,
+            len(system.state_fields),
+            *system.state_fields,
+        ]
         oldest = now - self._keep_games
         for commit in commits:
             entry = commit.entry

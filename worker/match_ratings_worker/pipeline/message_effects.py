@@ -95,7 +95,7 @@ def void_match(
         after = system.void(before, by_name[name])
         change = after.rating - before.rating
         part = _part(name, player.sequence + passed, before.rating, change, after.rating)
-        own = zip(system.fields, before.extra, after.extra, strict=True)
+        own = zip(system.state_fields, before.extra, after.extra, strict=True)
         if figures := {f"{field}_after": value for field, old, value in own if value != old}:
             part["figures"] = figures
         parts.append(part)
@@ -137,7 +137,7 @@ def rate_match(
         _recent_games(second, names[1], snapshot.windows[entry.id, names[1]], finished_at),
     )
     game = Game(finished_at, scores, recent, message.cube, message.length)
-    if not system.rates(game):
+    if not system.accepts(game):
         return Commit("aside", entry, ttl=ttl)
     closed = [
         _closed(player, name, ladder, system, _period_cutoff(entry, system, finished_at), now)
@@ -250,7 +250,7 @@ def _advance(player: Player, after: State, system: RatingSystem, now: int, event
         read,
         read + events,
         after,
-        system.listed(after),
+        system.on_leaderboard(after),
         before.last_game // DAY_MS != now // DAY_MS,
         "" if closed == closes else closes or 0,
     )

@@ -96,7 +96,7 @@ def digest(message: Message, system: RatingSystem) -> str:
     elif isinstance(message, MatchVoided):
         content = ["void", sorted(message.players)]
     else:
-        players = message.players if system.first_player else sorted(message.players)
+        players = message.players if system.order_matters else sorted(message.players)
         content = [message.mode.value, players, message.winner, message.finished_at]
         content += [getattr(message, name) for name in system.depends_on]
     return hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from match_ratings_worker.rating import Game, InvalidGame, Number, RatingSystem, State
 from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.player_states import parse_state, state_fields
+from match_ratings_worker.storage.player_states import parse_state, stored_fields
 from match_ratings_worker.storage.stream_pages import Unreadable, whole
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import WINDOW_MS
@@ -117,7 +117,7 @@ async def _places(
     for index, ((name, score), played) in enumerate(zip(rows, games, strict=True)):
         if index and score != rows[index - 1][1]:
             rank = start + index + 1
-        rating: Number = int(score) if system.whole else score
+        rating: Number = int(score) if system.integer_ratings else score
         places.append(LeaderboardRow(rank, name.decode("utf-8", "backslashreplace"), rating, whole(played)))
     return places
 
@@ -125,7 +125,7 @@ async def _places(
 async def standing(redis: Redis, keys: Keys, system: RatingSystem, player: str, now: int) -> Standing | None:
     """How a player stands at `now` (ms); None for a player who is not known. Raises Unreadable."""
     async with redis.pipeline(transaction=False) as pipe:
-        pipe.hmget(keys.player(player), list(state_fields(system)))
+        pipe.hmget(keys.player(player), list(stored_fields(system)))
         pipe.zcount(keys.games(player), now - WINDOW_MS, f"({now}")
         pipe.zscore(keys.leaderboard, player)
         pipe.zcard(keys.leaderboard)
@@ -148,14 +148,14 @@ async def standing(redis: Redis, keys: Keys, system: RatingSystem, player: str, 
         last_game=state.last_game or None,
         recent_games=recent,
         k=_coming_k(system, state, recent, now),
-        figures=dict(zip(system.fields, state.extra, strict=True)),
+        figures=dict(zip(system.state_fields, state.extra, strict=True)),
     )
 
 
 def _coming_k(system: RatingSystem, state: State, recent: int, now: int) -> Number | None:
     """The K for a won game that finishes now, against an equal; None where the system has none."""
     game = Game(now, (1.0, 0.0), (recent, 0))
-    if not system.rates(game):
+    if not system.accepts(game):
         game = game._replace(length=1)
     try:
         return system.preview(state, state, game).sides[0].k

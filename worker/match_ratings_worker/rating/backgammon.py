@@ -90,7 +90,7 @@ class Backgammon(RatingSystem):
     """The backgammon system with the dates on which its rules came into force."""
 
     name: ClassVar[str] = "backgammon"
-    whole: ClassVar[bool] = True
+    integer_ratings: ClassVar[bool] = True
     depends_on: ClassVar[tuple[str, ...]] = ("cube",)
     dated: ClassVar[tuple[str, ...]] = ("rules",)
     versions: ClassVar[tuple[str, ...]] = tuple(_BY_VERSION)
@@ -133,7 +133,7 @@ class Backgammon(RatingSystem):
         """The version of the rules in force at a time in ms."""
         return self.rules_in_force(finished_at).version
 
-    def under(self, rules: str) -> Backgammon:
+    def with_rules(self, rules: str) -> Backgammon:
         """This system with one version of the rules for games of any time."""
         if rules not in _BY_VERSION or all(era.version == rules for _, era in self._eras):
             return self
@@ -169,7 +169,7 @@ class Backgammon(RatingSystem):
             sides.append(Side(change, state.rating + change, own, k))
         return Outcome(rules.version, (sides[0], sides[1]), factor, {"divisor": rules.divisor})
 
-    def steps(self, event: RatingUpdated) -> Sequence[Step]:
+    def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures: the cube's factor, then each player's change."""
         rules = HISTORY[_BY_VERSION[event.rules]]
         cube = event.cube or 1

@@ -48,7 +48,7 @@ class Fibs(RatingSystem):
     """FIBS's rating with a ladder's settings."""
 
     name: ClassVar[str] = "fibs"
-    fields: ClassVar[tuple[str, ...]] = ("experience",)
+    state_fields: ClassVar[tuple[str, ...]] = ("experience",)
     depends_on: ClassVar[tuple[str, ...]] = ("length",)
 
     #: Every player's first rating, in points.
@@ -60,7 +60,7 @@ class Fibs(RatingSystem):
         """A new player: the starting rating and no experience."""
         return State(self.start, extra=(0.0,))
 
-    def rates(self, game: Game) -> bool:
+    def accepts(self, game: Game) -> bool:
         """Whether it is a match to a number of points; unlimited ones are not rated."""
         return game.length is not None
 
@@ -100,7 +100,7 @@ class Fibs(RatingSystem):
         played = part.figures["experience_after"] - part.figures["experience_before"]
         return super().void(state, part)._replace(extra=(max(state.extra[0] - played, 0.0),))
 
-    def steps(self, event: RatingUpdated) -> Sequence[Step]:
+    def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures: the match's length, then each player's change."""
         length = int(event.figures["length"])
         steps = [Step("length", f"sqrt({length})", f"{math.sqrt(length):.4f}")]

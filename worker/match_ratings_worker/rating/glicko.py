@@ -132,7 +132,7 @@ class Glicko(RatingSystem):
     """Glicko game by game, with a ladder's settings."""
 
     name: ClassVar[str] = "glicko"
-    fields: ClassVar[tuple[str, ...]] = ("rd",)
+    state_fields: ClassVar[tuple[str, ...]] = ("rd",)
     draws: ClassVar[bool] = True
     cosmetic: ClassVar[tuple[str, ...]] = ("provisional_rd", "listed_rd")
 
@@ -176,7 +176,7 @@ class Glicko(RatingSystem):
         """g(RD) * (r - r_opponent): the less is known of the opponent, the less the difference counts."""
         return difference(expected, self.divisor_at(finished_at))
 
-    def listed(self, state: State) -> bool:
+    def on_leaderboard(self, state: State) -> bool:
         """Whether the RD after the last game is small enough for the leaderboard."""
         return state.extra[0] <= self.listed_rd
 
@@ -198,7 +198,7 @@ class Glicko(RatingSystem):
         figures = {"rd_before": state.extra[0], "rd": rd, "rd_after": after, "last_game": state.last_game}
         return Side(change, state.rating + change, chance, None, (after,), figures)
 
-    def steps(self, event: RatingUpdated) -> Sequence[Step]:
+    def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures, for each player."""
         steps: list[Step] = []
         for own, other in (event.players, event.players[::-1]):

@@ -113,7 +113,7 @@ class Glicko2(RatingSystem):
     """Glicko-2 game by game; the defaults of a ladder's settings are Lichess's constants."""
 
     name: ClassVar[str] = "glicko2"
-    fields: ClassVar[tuple[str, ...]] = ("rd", "volatility")
+    state_fields: ClassVar[tuple[str, ...]] = ("rd", "volatility")
     draws: ClassVar[bool] = True
     cosmetic: ClassVar[tuple[str, ...]] = ("provisional_rd", "listed_rd")
 
@@ -165,7 +165,7 @@ class Glicko2(RatingSystem):
         """g(RD) * (r - r_opponent): the less is known of the opponent, the less the difference counts."""
         return difference(expected, self.divisor_at(finished_at))
 
-    def listed(self, state: State) -> bool:
+    def on_leaderboard(self, state: State) -> bool:
         """Whether the RD after the last game is small enough for the leaderboard."""
         return state.extra[0] <= self.listed_rd
 
@@ -198,7 +198,7 @@ class Glicko2(RatingSystem):
         chance = expected_score(state.rating, game.rating, game.rd)
         return Side(change, state.rating + change, chance, None, (new_rd, new_volatility), figures)
 
-    def steps(self, event: RatingUpdated) -> Sequence[Step]:
+    def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures, for each player."""
         steps: list[Step] = []
         for own, other in (event.players, event.players[::-1]):

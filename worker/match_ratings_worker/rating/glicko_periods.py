@@ -55,7 +55,7 @@ class GlickoPeriods(Glicko):
     """Glicko by rating periods, with a ladder's settings."""
 
     name: ClassVar[str] = "glicko-periods"
-    fields: ClassVar[tuple[str, ...]] = Standing._fields
+    state_fields: ClassVar[tuple[str, ...]] = Standing._fields
 
     #: How long a period waits after its end for games of it that come late, in hours.
     grace_hours: Annotated[float, Field(ge=0, le=240)] = 1.0
@@ -126,12 +126,12 @@ class GlickoPeriods(Glicko):
             )
         return state._replace(extra=tuple(left))
 
-    def steps(self, event: RatingUpdated) -> Sequence[Step]:
+    def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures: of a game that is held, or of the end of a period."""
         steps: list[Step] = []
         if event.cause is Cause.PERIOD:
             for part in event.players:
-                held = Standing(*(part.figures[f"{name}_before"] for name in self.fields))
+                held = Standing(*(part.figures[f"{name}_before"] for name in self.state_fields))
                 games = f"{held.period_games:g} games"
                 steps.append(Step("information", games, f"{held.period_information:.6f}", part.player))
                 steps.append(Step("gain", games, f"{held.period_gain:+.6f}", part.player))

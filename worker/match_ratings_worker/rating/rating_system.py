@@ -48,7 +48,7 @@ class State(NamedTuple):
     games: int = 0
     #: When the latest of them finished, in ms; 0 before the first.
     last_game: int = 0
-    #: The values of the system's own fields, in the order of `RatingSystem.fields`.
+    #: The values of the system's own fields, in the order of `RatingSystem.state_fields`.
     extra: tuple[float, ...] = ()
 
 
@@ -110,13 +110,13 @@ class RatingSystem(BaseModel, ABC):
     #: The name that a ladder's configuration and the events use.
     name: ClassVar[str]
     #: What a player's state holds besides the rating: hash fields in Redis.
-    fields: ClassVar[tuple[str, ...]] = ()
+    state_fields: ClassVar[tuple[str, ...]] = ()
     #: Whether ratings are whole numbers.
-    whole: ClassVar[bool] = False
+    integer_ratings: ClassVar[bool] = False
     #: Fields of a match, besides players, winner, mode and time, that a rating depends on.
     depends_on: ClassVar[tuple[str, ...]] = ()
     #: Whether it matters who is named first.
-    first_player: ClassVar[bool] = False
+    order_matters: ClassVar[bool] = False
     #: Whether a game can end in a draw.
     draws: ClassVar[bool] = False
     #: The versions of the rules, oldest first.
@@ -130,7 +130,7 @@ class RatingSystem(BaseModel, ABC):
     def initial(self) -> State:
         """The state of a player who has not played yet."""
 
-    def rates(self, game: Game) -> bool:
+    def accepts(self, game: Game) -> bool:
         """Whether a ranked game counts here at all; one that does not is set aside."""
         return True
 
@@ -139,7 +139,7 @@ class RatingSystem(BaseModel, ABC):
         """The outcome of a game for both sides; raises InvalidGame when it makes no sense here."""
 
     @abstractmethod
-    def steps(self, event: RatingUpdated) -> Sequence[Step]:
+    def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """Every step of the formula written out with the figures of an event with cause `match`."""
 
     def rules_at(self, finished_at: int) -> str:
@@ -199,13 +199,13 @@ class RatingSystem(BaseModel, ABC):
         """Whether the player has a rating; one that is made of too few games may be none yet."""
         return True
 
-    def listed(self, state: State) -> bool:
+    def on_leaderboard(self, state: State) -> bool:
         """Whether a player in this state stands on the leaderboard."""
         return True
 
-    def number(self, text: str | bytes) -> Number:
+    def parse_rating(self, text: str | bytes) -> Number:
         """A stored rating as a number of this system's kind."""
-        return int(text) if self.whole else float(text)
+        return int(text) if self.integer_ratings else float(text)
 
     def recompute(self, event: RatingUpdated) -> Outcome:
         """The outcome that an event's own figures give; for an event with cause `match`."""
@@ -217,9 +217,9 @@ class RatingSystem(BaseModel, ABC):
             cube=event.cube or 1,
             length=int(event.figures["length"]) if "length" in event.figures else None,
         )
-        return self.under(event.rules).rate(self.state_before(first), self.state_before(second), game)
+        return self.with_rules(event.rules).rate(self.state_before(first), self.state_before(second), game)
 
-    def under(self, rules: str) -> RatingSystem:
+    def with_rules(self, rules: str) -> RatingSystem:
         """This system with one version of its rules for games of any time, to recompute old events.
 
         A system whose rules never changed, or change by the game's own date, is its own.
@@ -232,7 +232,7 @@ class RatingSystem(BaseModel, ABC):
 
     def state_before(self, part: PlayerUpdate) -> State:
         """The state before an event, from its figures; one that is missing stood at its start."""
-        start = zip(self.fields, self.initial().extra, strict=True)
+        start = zip(self.state_fields, self.initial().extra, strict=True)
         return State(
             rating=part.before,
             games=int(part.figures.get("games", 0)),

@@ -81,14 +81,15 @@ def _fault(name: str, system: object) -> str | None:
         return f"the class calls itself {getattr(system, 'name', None)!r}; use the entry point's name"
     if inspect.isabstract(system):
         return f"it lacks {', '.join(sorted(system.__abstractmethods__))}"
-    if len(set(system.fields)) != len(system.fields) or set(STATE_FIELDS).intersection(system.fields):
-        return f"fields: {system.fields!r} is not allowed; names differ from each other and from {_names()}"
+    names = system.state_fields
+    if len(set(names)) != len(names) or set(STATE_FIELDS).intersection(names):
+        return f"state_fields: {names!r} is not allowed; names differ from each other and from {_names()}"
     try:
         state = system().initial()
     except Exception as error:
         return f"with its default settings it raises {type(error).__name__}: {_line(error)}"
-    if len(state.extra) != len(system.fields):
-        return f"initial() gives {len(state.extra)} values for the {len(system.fields)} names in fields"
+    if len(state.extra) != len(names):
+        return f"initial() gives {len(state.extra)} values for the {len(names)} names in state_fields"
     return None
 
 

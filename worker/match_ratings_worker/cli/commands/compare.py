@@ -81,7 +81,7 @@ def compare(
     site = load_installation()
     chosen = site.ladder(ladder)
     if tolerance is None:
-        tolerance = 0.0 if chosen.system.whole else 1e-6
+        tolerance = 0.0 if chosen.system.integer_ratings else 1e-6
     if not 0 <= tolerance <= 1000:
         raise CommandError(f"--tolerance: {tolerance:g} is not allowed; use 0 to 1000 points", WRONG_INPUT)
 

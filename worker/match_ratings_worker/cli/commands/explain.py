@@ -109,7 +109,7 @@ def _computed(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[S
     if system is None:
         return [], [f"the rating system {event.system} is not known to this version"]
     try:
-        steps = list(system.steps(event))
+        steps = list(system.explain(event))
         if event.cause == "period":
             sides: Sequence[Side] = [system.recompute_close(part) for part in event.players]
             rules, factor = system.rules_at(event.finished_at - 1), None

@@ -228,7 +228,7 @@ def _explain(
         except InvalidGame as error:
             raise CommandError(str(error), WRONG_INPUT) from None
         event = event_of(system, first, second, game, outcome=outcome, names=("player", "opponent"))
-        steps = list(system.steps(event))
+        steps = list(system.explain(event))
         if json:
             told = event.model_dump(mode="json", exclude_none=True, exclude={"match_id", "ladder"})
             print_json({"event": told, "steps": [asdict(step) for step in steps]})

@@ -52,12 +52,12 @@ def _document(system: type[RatingSystem]) -> dict[str, Any]:
         "name": system.name,
         "about": (system.__doc__ or "").strip().splitlines()[0] if system.__doc__ else "",
         "by": "game" if made.period_grace is None else "period",
-        "whole": system.whole,
+        "whole": system.integer_ratings,
         "draws": system.draws,
         "depends_on": list(system.depends_on),
-        "first_player": system.first_player,
+        "order_matters": system.order_matters,
         "versions": list(system.versions),
-        "start": {"rating": initial.rating, **dict(zip(system.fields, initial.extra, strict=True))},
+        "start": {"rating": initial.rating, **dict(zip(system.state_fields, initial.extra, strict=True))},
         "settings": {
             name: {"default": value, "allowed": _allowed(schema.get(name, {}))}
             for name, value in made.model_dump(mode="json").items()

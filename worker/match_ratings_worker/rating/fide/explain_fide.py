@@ -1,4 +1,4 @@
-"""FIDE's formula written out with an event's figures, for `Fide.steps`."""
+"""FIDE's formula written out with an event's figures, for `Fide.explain`."""
 
 from __future__ import annotations
 

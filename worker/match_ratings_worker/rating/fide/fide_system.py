@@ -94,8 +94,8 @@ class Fide(RatingSystem):
     """FIDE's rating with a ladder's settings."""
 
     name: ClassVar[str] = "fide"
-    fields: ClassVar[tuple[str, ...]] = Standing._fields
-    whole: ClassVar[bool] = True
+    state_fields: ClassVar[tuple[str, ...]] = Standing._fields
+    integer_ratings: ClassVar[bool] = True
     draws: ClassVar[bool] = True
     versions: ClassVar[tuple[str, ...]] = ("2024-03", "2025-10")
 
@@ -222,11 +222,11 @@ class Fide(RatingSystem):
         """Whether the rating is not 0, which means unrated."""
         return bool(state.rating)
 
-    def listed(self, state: State) -> bool:
+    def on_leaderboard(self, state: State) -> bool:
         """Whether the player is rated."""
         return bool(state.rating)
 
-    def steps(self, event: RatingUpdated) -> Sequence[Step]:
+    def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures: of a game, or of the end of a period."""
         if event.cause is Cause.PERIOD:
             return [step for part in event.players for step in fide_steps.of_period(part, self.floor)]
