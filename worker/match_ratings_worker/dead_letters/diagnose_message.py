@@ -1,4 +1,4 @@
-"""What is wrong with a message, where, and what would make it valid. Pure: no I/O, no clock."""
+"""Finds what is wrong with a message, where, and what would make it valid. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pydantic import ValidationError
 from match_ratings import MatchFinished, Reason
 from match_ratings.messages import CUBES, VERSION, Ending, Mode, WinType
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
-from match_ratings_worker.dead_letters.dry_run import readable
-from match_ratings_worker.dead_letters.letter_store import Setup
+from match_ratings_worker.dead_letters.dry_run import read_dead_letter
 from match_ratings_worker.pipeline.validate_message import Problem, message_model
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 
 __all__ = ["Diagnosis", "Trouble", "diagnose", "trouble_of"]
 
-#: Bytes, or characters, that are shown on each side of a place.
+#: Bytes, or characters, shown on each side of a fault.
 _AROUND: Final = 20
-#: Milliseconds since 1970 begin here; ten digits are seconds.
+#: Numbers that are seconds since 1970, given where milliseconds are meant.
 _SECONDS: Final = range(100_000_000, 100_000_000_000)
 
 
@@ -31,7 +31,7 @@ def _one_of(values: Any) -> str:
     return "one of " + ", ".join(str(value) for value in values)
 
 
-#: What a field must be, for a person.
+#: Field -> its allowed values, for people.
 _ALLOWED: Final = {
     "match_id": "1-128 characters without control characters",
     "tournament_id": "1-128 characters without control characters",
@@ -55,30 +55,31 @@ _ALLOWED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One thing that is wrong. All texts are safe to print."""
+    """One fault of a message. All texts are safe to print."""
 
-    #: The field, or the place in the message.
+    #: The field, or the position in the message.
     where: str
+    #: The fault.
     what: str
-    #: What would make it valid.
+    #: Values that would be valid.
     allowed: str
-    #: A value to set that may be meant, as `match-ratings dead-letters edit --set` takes it; "" for none.
+    #: The value probably meant, as `match-ratings dead-letters edit --set` takes it; empty for none.
     suggestion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A message as it is read."""
+    """A message as the workers read it."""
 
     problem: Problem | None
     troubles: list[Trouble] = field(default_factory=list)
-    #: Name and value (JSON, safe to print) of each field; empty when it is no JSON object.
+    #: Name and value (JSON, safe to print) of each field; empty unless it is a JSON object.
     fields: list[tuple[str, str]] = field(default_factory=list)
 
 
-def diagnose(raw: bytes, setup: Setup, now: int) -> Diagnosis:
-    """Reads a message as the workers of this installation do at `now`, in ms."""
-    read = readable(raw, setup, now)
+def diagnose(raw: bytes, ladder: LadderHandle, now: int) -> Diagnosis:
+    """Reads a message by this installation's settings at `now`, in ms."""
+    read = read_dead_letter(raw, ladder, now)
     problem = read if isinstance(read, Problem) else None
     data = _parsed(raw)
     fields = [(quote(name).strip('"'), quote(value, 300)) for name, value in (data or {}).items()]
@@ -86,12 +87,12 @@ def diagnose(raw: bytes, setup: Setup, now: int) -> Diagnosis:
         return Diagnosis(None, [], fields)
     if data is None:
         return Diagnosis(problem, [_not_json(raw)], fields)
-    troubles = _in_fields(raw, data) or [_as_a_whole(problem, data, setup)]
+    troubles = _in_fields(raw, data) or [_as_a_whole(problem, data, ladder)]
     return Diagnosis(problem, troubles, fields)
 
 
 def trouble_of(problem: Problem) -> Trouble:
-    """What is wrong with a message that can be read, and that the ladder's rules or data refuse."""
+    """The fault of a message that is well formed, but refused by the ladder's rules or data."""
     where, colon, what = problem.detail.partition(": ")
     if problem.reason is Reason.CONFLICT:
         allowed = (
@@ -100,7 +101,7 @@ def trouble_of(problem: Problem) -> Trouble:
         )
         return Trouble("content", problem.detail, allowed)
     if problem.reason is Reason.FAILED:
-        return Trouble("rating", problem.detail, "nothing in the message: mend the cause, then replay it")
+        return Trouble("rating", problem.detail, "nothing in the message: fix the cause, then replay it")
     if not colon or where not in _ALLOWED:
         return Trouble("message", problem.detail, "a message that the ladder's rules can rate")
     return Trouble(where, what, _ALLOWED[where])
@@ -146,7 +147,7 @@ def _in_fields(raw: bytes, data: dict[str, Any]) -> list[Trouble]:
 
 def _field(item: Any, data: dict[str, Any]) -> Trouble:
     name = str(item["loc"][0]) if item["loc"] else ""
-    if not name:  # of the message as a whole: its model says which field
+    if not name:  # about the whole message: the text begins with the field
         words = re.match(r"\w*", item["msg"])
         name = words[0] if words else ""
         allowed = _ALLOWED.get(name, item["msg"])
@@ -162,7 +163,7 @@ def _field(item: Any, data: dict[str, Any]) -> Trouble:
 
 
 def _meant(where: str, value: object, data: dict[str, Any]) -> str:
-    """The value that was probably meant, where there is only one that makes sense."""
+    """The value probably meant, where only one makes sense."""
     meant: object = None
     if where == "finished_at" and type(value) is int and value in _SECONDS:
         meant = value * 1000
@@ -179,27 +180,27 @@ def _meant(where: str, value: object, data: dict[str, Any]) -> str:
 
 
 def _is_whole(value: object) -> bool:
-    """Whether it is a whole number in a text, or with a decimal point."""
+    """Whether it is a whole number as text, or with a decimal point."""
     return (
         isinstance(value, str | float) and re.fullmatch(r"[0-9]{1,9}(\.0)?", str(value), re.ASCII) is not None
     )
 
 
 def setting(path: str, value: object) -> str:
-    """`path=value` as a shell takes it, ASCII only."""
+    """`path=value`, quoted for a shell, ASCII only."""
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w.-]*", value, re.ASCII)
     text = value if plain and value not in ("true", "false", "null") else json.dumps(value)
     return shlex.quote(f"{path}={text}".replace("\x7f", "\\u007f"))
 
 
-def _as_a_whole(problem: Problem, data: dict[str, Any], setup: Setup) -> Trouble:
+def _as_a_whole(problem: Problem, data: dict[str, Any], ladder: LadderHandle) -> Trouble:
     where, _, what = problem.detail.partition(": ")
-    days = setup.horizon / DAY_MS
+    days = ladder.horizon_ms / DAY_MS
     ways = {
         Reason.UNSUPPORTED_VERSION: ("replay it after an upgrade of the workers", ""),
         Reason.WRONG_LADDER: (
             "send it to its own ladder and discard it here; or, if it belongs here, set the ladder",
-            setting("ladder", setup.ladder),
+            setting("ladder", ladder.name),
         ),
         Reason.CLOCK_SKEW: ("replay it when its time has come, or set the time that is right", ""),
         Reason.TOO_LATE: (

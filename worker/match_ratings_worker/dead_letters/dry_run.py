@@ -1,4 +1,4 @@
-"""What would become of dead letters if they were replayed now, by the workers' own rules."""
+"""Predicts by the workers' own rules what a replay would make of dead letters now."""
 
 from __future__ import annotations
 
@@ -6,56 +6,67 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Self
 
-from redis.asyncio import Redis
-
 from match_ratings import MatchVoided, Reason
 from match_ratings.messages import Message
-from match_ratings_worker.dead_letters.letter_store import Setup
-from match_ratings_worker.dead_letters.replay_outcome import Outcome
+from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
 from match_ratings_worker.ladder_settings.adopted_settings import system_of
 from match_ratings_worker.pipeline.batch import Commit, Entry, Replay, Snapshot
 from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.validate_message import Problem, digest, message_model, read_message
-from match_ratings_worker.queries import DeadLetterEntry
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.receipts import NO_RECEIPT, Receipt
 
-__all__ = ["DryRun", "Verdict", "readable"]
+__all__ = ["PARKED", "DryRun", "DryRunResult", "read_dead_letter"]
 
-#: Reasons that only time, an upgrade or an operator's word can remove: a replay cannot help before.
+#: Reasons that only time, an upgrade or an operator can remove: a replay cannot help before.
 PARKED: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.CLOCK_SKEW, Reason.TOO_LATE})
 
-_VERBS: Final = {
-    "rate": Outcome.RATED,
-    "prize": Outcome.PRIZE,
-    "void": Outcome.VOIDED,
-    "aside": Outcome.ASIDE,
-    "again": Outcome.DUPLICATE,
+_OUTCOMES: Final = {
+    "rate": ReplayOutcome.RATED,
+    "prize": ReplayOutcome.PRIZE,
+    "void": ReplayOutcome.VOID,
+    "aside": ReplayOutcome.NOT_RATED,
+    "not-rated": ReplayOutcome.NOT_RATED,
 }
 
 
-class Verdict(NamedTuple):
-    """What would become of a dead letter, and why."""
+class DryRunResult(NamedTuple):
+    """Predicted outcome of a dead letter."""
 
-    outcome: Outcome
+    outcome: ReplayOutcome
     detail: str = ""
-    #: Its reason code, if it were a dead letter again, or why it is parked.
+    #: Reason code, if it would be a dead letter again or is parked.
     reason: str = ""
-    #: The event that it would make, JSON.
+    #: The event it would make, JSON.
     event: bytes | None = None
-    #: already-rated, conflict: the event of what was rated; "" where there is none.
+    #: For a duplicate or conflict: the event of what was rated; empty where there is none.
     ledger_id: str = ""
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the message would be a dead letter again for what it says."""
+        if self.outcome is ReplayOutcome.PARKED:  # time or --force-late can help the others
+            return self.reason == Reason.UNSUPPORTED_VERSION
+        return self.outcome in (ReplayOutcome.STILL_WRONG, ReplayOutcome.CONFLICT)
 
-def readable(raw: bytes, setup: Setup, now: int, *, force_late: bool = False) -> Message | Problem:
+    def document(self) -> dict[str, str]:
+        """A JSON object of outcome, detail and reason."""
+        return {"outcome": self.outcome.value, "detail": self.detail, "reason": self.reason}
+
+
+def read_dead_letter(
+    raw: bytes, ladder: LadderHandle, now: int, *, force_late: bool = False
+) -> Message | Problem:
     """The message, or what is wrong with it by itself; `now` in ms."""
     model = message_model(raw)
     return read_message(
         raw,
-        ladder=setup.ladder,
+        ladder=ladder.name,
         kind=model.kind if model else "",
         now=now,
-        horizon=setup.horizon,
+        horizon=ladder.horizon_ms,
         force_late=force_late,
     )
 
@@ -67,42 +78,45 @@ class _Case:
 
 
 class DryRun:
-    """Looks at letters in the order of their replay; what earlier ones would do is remembered."""
+    """Predicts outcomes of letters in the order of their replay; each counts with the effects before it."""
 
-    def __init__(self, redis: Redis, setup: Setup) -> None:
-        self._setup = setup
-        self._store = Store(redis, setup.ladder, setup.system, horizon=setup.horizon, shadow=setup.shadow)
+    def __init__(self, ladder: LadderHandle) -> None:
+        self._ladder = ladder
+        self._store = Store(
+            ladder.redis, ladder.name, ladder.system, horizon=ladder.horizon_ms, shadow=ladder.shadow
+        )
         #: Receipt key -> digest of the content that would have had its effect by then.
-        self._had: dict[str, str] = {}
+        self._effects: dict[str, str] = {}
 
     @classmethod
-    async def open(cls, redis: Redis, setup: Setup) -> Self:
-        """A forecast by the ladder's adopted settings, whatever this process is configured with."""
-        return cls(redis, replace(setup, system=await system_of(redis, setup.keys, setup.system)))
+    async def open(cls, ladder: LadderHandle) -> Self:
+        """A dry run by the ladder's adopted settings, whatever this process is configured with."""
+        system = await system_of(ladder.redis, ladder.keys, ladder.system)
+        return cls(replace(ladder, system=system))
 
     async def of(
         self, letters: Sequence[tuple[DeadLetterEntry, bool]], *, now: int, include_parked: bool = False
-    ) -> list[Verdict]:
-        """For each letter (with whether it is rated however old it is) what would become of it.
+    ) -> list[DryRunResult]:
+        """Predicts each letter's outcome, from today's ratings; `now` in ms. Writes nothing.
 
-        Nothing is written. Ratings are as they are now: others may come first.
+        A letter comes with whether it is rated however old it is.
         """
-        verdicts: list[Verdict | None] = []
+        results: list[DryRunResult | None] = []
         cases: list[_Case] = []
         for letter, force_late in letters:
-            read = readable(letter.message, self._setup, now, force_late=force_late)
+            read = read_dead_letter(letter.message, self._ladder, now, force_late=force_late)
             if isinstance(read, Problem):
                 parked = read.reason in PARKED and not include_parked
-                outcome = Outcome.PARKED if parked else Outcome.STILL_WRONG
-                verdicts.append(Verdict(outcome, read.detail, read.reason.value))
+                outcome = ReplayOutcome.PARKED if parked else ReplayOutcome.STILL_WRONG
+                results.append(DryRunResult(outcome, read.detail, read.reason.value))
             else:
                 cases.append(_Case(self._entry(letter, read, force_late), read))
-                verdicts.append(None)
+                results.append(None)
         if not cases:
-            return [verdict for verdict in verdicts if verdict is not None]
+            return [result for result in results if result is not None]
         snapshot = await self._store.read([case.entry for case in cases])
         found = iter([self._decided(case, snapshot) for case in cases])
-        return [verdict if verdict is not None else next(found) for verdict in verdicts]
+        return [result if result is not None else next(found) for result in results]
 
     def _entry(self, letter: DeadLetterEntry, message: Message, force_late: bool) -> Entry:
         return Entry(
@@ -111,54 +125,48 @@ class DryRun:
             players=message.player_ids,
             receipt=self._store.keys.receipt_of(message),
             message=message,
-            digest=digest(message, self._setup.system),
+            digest=digest(message, self._ladder.system),
             replay=Replay("", letter.attempts, letter.first_seen, force_late=force_late),
         )
 
-    def _decided(self, case: _Case, snapshot: Snapshot) -> Verdict:
+    def _decided(self, case: _Case, snapshot: Snapshot) -> DryRunResult:
         entry = case.entry
         for name in entry.players:  # as if nothing else were in the inbox
             snapshot.players[name].line, snapshot.players[name].passed = [entry.id], 0
         for key in (entry.receipt, snapshot.match_receipts.get(entry.id, entry.receipt)):
-            if key in self._had and not snapshot.receipts.get(key, NO_RECEIPT).mark:
-                snapshot.receipts[key] = Receipt.in_batch(self._had[key])
+            if key in self._effects and not snapshot.receipts.get(key, NO_RECEIPT).mark:
+                snapshot.receipts[key] = Receipt.in_batch(self._effects[key])
         receipt = snapshot.receipts.get(entry.receipt, NO_RECEIPT)
         failed: dict[str, Exception] = {}
-        setup = self._setup
-        commits = list(
-            decide(
-                [entry],
-                snapshot,
-                ladder=setup.ladder,
-                system=setup.system,
-                horizon=setup.horizon,
-                failed=failed,
-            )
+        ladder, horizon = self._ladder, self._ladder.horizon_ms
+        decided = decide(
+            [entry], snapshot, ladder=ladder.name, system=ladder.system, horizon=horizon, failed=failed
         )
+        commits = list(decided)
         if failed:
             error = failed[entry.id]
             text = f"rating it raises {type(error).__name__}: {error}"
-            return Verdict(Outcome.STILL_WRONG, text, Reason.FAILED.value)
+            return DryRunResult(ReplayOutcome.STILL_WRONG, text, Reason.FAILED.value)
         if not commits:
-            return Verdict(Outcome.UNDECIDED, _undecided(case.message, receipt))
-        return self._verdict(commits[0], receipt)
+            return DryRunResult(ReplayOutcome.UNDECIDED, _undecided(case.message, receipt))
+        return self._result(commits[0], receipt)
 
-    def _verdict(self, commit: Commit, receipt: Receipt) -> Verdict:
+    def _result(self, commit: Commit, receipt: Receipt) -> DryRunResult:
         entry = commit.entry
         if commit.problem is not None:
             conflict = commit.problem.reason is Reason.CONFLICT
-            outcome = Outcome.CONFLICT if conflict else Outcome.STILL_WRONG
-            detail = commit.problem.detail + (_where(receipt) if conflict else "")
-            return Verdict(outcome, detail, commit.problem.reason.value, ledger_id=receipt.ledger_id)
-        if commit.verb == "again":
-            detail = f"the same content was received before{_where(receipt)}"
-            return Verdict(Outcome.DUPLICATE, detail, ledger_id=receipt.ledger_id)
-        self._had[entry.receipt] = entry.digest
+            outcome = ReplayOutcome.CONFLICT if conflict else ReplayOutcome.STILL_WRONG
+            detail = commit.problem.detail + (_rated_where(receipt) if conflict else "")
+            return DryRunResult(outcome, detail, commit.problem.reason.value, ledger_id=receipt.ledger_id)
+        if commit.verb in ("again", "duplicate"):
+            detail = f"the same content was received before{_rated_where(receipt)}"
+            return DryRunResult(ReplayOutcome.DUPLICATE, detail, ledger_id=receipt.ledger_id)
+        self._effects[entry.receipt] = entry.digest
         event = commit.events[-1] if commit.events else None
-        return Verdict(_VERBS[commit.verb], event=event)
+        return DryRunResult(_OUTCOMES[commit.verb], event=event)
 
 
-def _where(receipt: Receipt) -> str:
+def _rated_where(receipt: Receipt) -> str:
     if receipt.is_in_batch:
         return " (in a dead letter that is replayed before this one)"
     return f" (ledger entry {receipt.ledger_id})" if receipt.ledger_id else ""
@@ -168,5 +176,5 @@ def _undecided(message: Message, receipt: Receipt) -> str:
     if receipt.next_id:
         return "a message with the same id is in the inbox; that one comes first"
     if isinstance(message, MatchVoided):
-        return "the match that it takes back is a dead letter that is replayed before this one"
+        return "the match that it voids is a dead letter that is replayed before this one"
     return "it has to wait for another message"

@@ -1,84 +1,158 @@
-"""The letters that a replay is about, page by page, in the order in which they first entered the inbox."""
+"""Picks the letters of a replay in their original order, and decides which of them can be replayed now."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from match_ratings_worker.dead_letters.letter_filter import id_of, order_key
-from match_ratings_worker.dead_letters.letter_store import Letters, Setup
-from match_ratings_worker.dead_letters.prepare_replay import Ready, ReplayPlanner
-from match_ratings_worker.dead_letters.replay_options import Order
-from match_ratings_worker.dead_letters.replay_outcome import Outcome, Result
-from match_ratings_worker.queries import DeadLetterEntry, server_time
+from match_ratings import Reason
+from match_ratings_worker.dead_letters.dead_letter_filter import id_of_sort_key, sort_key
+from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore, InboxMove
+from match_ratings_worker.dead_letters.dry_run import PARKED, read_dead_letter
+from match_ratings_worker.dead_letters.late_match_check import LateMatchCheck
+from match_ratings_worker.dead_letters.replay_log import ReplayOptions
+from match_ratings_worker.dead_letters.replay_results import ReplayOutcome, ReplayResult
+from match_ratings_worker.pipeline.validate_message import Problem
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
+from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.stream_ids import stream_id_ms
+from match_ratings_worker.storage.stream_pages import server_time
 
-__all__ = ["Candidate", "ReplayCandidates"]
+__all__ = ["Replayable", "ReplayCandidates"]
 
-#: Letters that are read in one step.
+#: Letters read in one step.
 _PAGE: Final = 64
 
 
-class Candidate(NamedTuple):
-    """A letter and what is to be done with it."""
+class Replayable(NamedTuple):
+    """A letter that can be replayed now."""
 
     letter: DeadLetterEntry
-    #: A result when nothing is to be done.
-    plan: Ready | Result
+    move: InboxMove
+    #: What this installation finds wrong with it; empty when nothing.
+    detail: str
+    force_late: bool
 
 
 class ReplayCandidates:
-    """First `find`, then `next` until nothing comes. Only the ids are in memory, 40 bytes for each."""
+    """The selected letters: first `find`, then `next_page` until it is empty. Keeps 40 bytes for each."""
 
-    def __init__(self, letters: Letters, setup: Setup, order: Order, run: str) -> None:
-        self._letters = letters
-        self._order = order
-        self._preparing = ReplayPlanner(setup, order, run)
-        self._keys: list[bytes] = []
-        self._place = 0
+    def __init__(self, ladder: LadderHandle, options: ReplayOptions, replay_name: str) -> None:
+        self._ladder = ladder
+        self._letters = DeadLetterStore(ladder)
+        self._options = options
+        self._replay_name = replay_name
+        self._late_check = LateMatchCheck()
+        self._sort_keys: list[bytes] = []
+        self._position = 0
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._sort_keys)
 
     @property
-    def more(self) -> bool:
-        """Whether some are still to come."""
-        return self._place < len(self._keys)
+    def has_more(self) -> bool:
+        """Whether `next_page` will return any."""
+        return self._position < len(self._sort_keys)
 
     @property
-    def rest(self) -> list[str]:
-        """The ids of those that are still to come."""
-        return [id_of(key) for key in self._keys[self._place :]]
+    def remaining_ids(self) -> list[str]:
+        """Ids of the letters that `next_page` has not returned."""
+        return [id_of_sort_key(key) for key in self._sort_keys[self._position :]]
 
-    async def find(self, until: str, known: Collection[str] = ()) -> list[Result]:
-        """Finds the letters that are meant, none newer than `until`.
+    async def find(self, until: str, known: Collection[str] = ()) -> list[ReplayResult]:
+        """Finds the selected letters, none newer than `until`, and looks up late ones in the ledger.
 
-        Returns results for ids that are not there and not `known` either.
+        Returns results for wanted ids that do not exist and are not `known` either. Raises ArchiveError.
         """
         now = await self._now()
-        async for letter in self._letters.find(self._order.where, until=until):
-            self._keys.append(order_key(letter))
-            self._preparing.note(letter, now)
-        self._keys.sort()
-        await self._preparing.look(self._letters.redis, now)
-        wanted = self._order.where.ids
-        found = {id_of(key) for key in self._keys}.union(known) if wanted else ()
+        async for letter in self._letters.find(self._options.where, until=until):
+            self._sort_keys.append(sort_key(letter))
+            if self._options.force_late:
+                self._check_later(letter, now)
+        self._sort_keys.sort()
+        await self._late_check.read_ledger(self._ladder, now)
+        wanted = self._options.where.ids
+        found = {id_of_sort_key(key) for key in self._sort_keys}.union(known) if wanted else ()
         detail = "there is no such dead letter, or the filters leave it out"
-        return [Result(item, Outcome.GONE, detail) for item in wanted if item not in found]
+        return [ReplayResult(item, ReplayOutcome.GONE, detail) for item in wanted if item not in found]
 
-    async def next(self) -> list[Candidate | Result]:
-        """The next page; results stand for letters that are gone meanwhile."""
-        keys = self._keys[self._place : self._place + _PAGE]
-        if not keys:
+    async def next_page(self) -> list[Replayable | ReplayResult]:
+        """The next letters; each that is not to be replayed is a result instead."""
+        page = self._sort_keys[self._position : self._position + _PAGE]
+        if not page:
             return []
-        self._place += len(keys)
-        ids = [id_of(key) for key in keys]
+        self._position += len(page)
+        ids = [id_of_sort_key(key) for key in page]
         now = await self._now()
         return [
-            Candidate(letter, self._preparing.ready(letter, now))
-            if letter
-            else Result(letter_id, Outcome.GONE)
+            self._decide(letter, now) if letter else ReplayResult(letter_id, ReplayOutcome.GONE)
             for letter_id, letter in zip(ids, await self._letters.get(ids), strict=True)
         ]
 
     async def _now(self) -> int:
-        return await server_time(self._letters.redis, self._letters.keys.inbox)
+        return await server_time(self._ladder.redis, self._ladder.keys.inbox)
+
+    def _check_later(self, letter: DeadLetterEntry, now: int) -> None:
+        read = read_dead_letter(letter.message, self._ladder, now)
+        if isinstance(read, Problem) and read.reason is Reason.TOO_LATE:
+            message = read_dead_letter(letter.message, self._ladder, now, force_late=True)
+            if not isinstance(message, Problem):
+                self._late_check.add(message)
+
+    def _decide(self, letter: DeadLetterEntry, now: int) -> Replayable | ReplayResult:
+        if not letter.message:
+            detail = "it holds no message; discard it"
+            return ReplayResult(letter.id, ReplayOutcome.PARKED, detail, letter.reason)
+        read = read_dead_letter(letter.message, self._ladder, now)
+        if not isinstance(read, Problem):
+            return self._replayable(letter, "", letter.history)
+        detail = read.detail
+        if read.reason is Reason.TOO_LATE:
+            if self._options.force_late:
+                forced = self._force(letter, now)
+                if isinstance(forced, Replayable):
+                    return forced
+                detail += f"; not forced: {forced}"
+            else:
+                detail += "; only a forced replay rates it"
+        if read.reason in PARKED and not self._options.include_parked:
+            return ReplayResult(letter.id, ReplayOutcome.PARKED, detail, read.reason.value)
+        return self._replayable(letter, detail, letter.history)
+
+    def _force(self, letter: DeadLetterEntry, now: int) -> Replayable | str:
+        """A late letter with the proof that it had no effect, or why there is no proof."""
+        message = read_dead_letter(letter.message, self._ladder, now, force_late=True)
+        if isinstance(message, Problem):
+            return message.detail
+        if contradiction := self._late_check.contradiction(message):
+            return contradiction
+        uncertainty, statement = self._late_check.uncertainty(message), self._options.never_rated
+        if uncertainty and not statement:
+            return f"{uncertainty}, so somebody has to say that it was not rated"
+        why = statement or "the ledger goes back to its day and does not show it"
+        proof = "statement" if uncertainty else "ledger"
+        history = letter.with_history(at=now, by=self._options.by, why=why, force_late=proof)
+        return self._replayable(
+            letter, "", history, force_late=True, games=self._late_check.expired_games(message)
+        )
+
+    def _replayable(
+        self,
+        letter: DeadLetterEntry,
+        detail: str,
+        history: str,
+        *,
+        force_late: bool = False,
+        games: Sequence[tuple[str, str, int]] = (),
+    ) -> Replayable:
+        replay = {
+            "run": self._replay_name,
+            "letter": letter.id,
+            "attempts": max(letter.attempts, 0),
+            "first_seen": letter.first_seen or stream_id_ms(letter.id),
+            "history": history,
+            "force_late": force_late,
+        }
+        move = InboxMove(letter.id, json.dumps(replay, ensure_ascii=True), history, games)
+        return Replayable(letter, move, detail, force_late)

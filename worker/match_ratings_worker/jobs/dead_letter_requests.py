@@ -1,4 +1,4 @@
-"""What a server may ask for by the dead-letters jobs, as pydantic models; unknown fields are refused."""
+"""Requests of the dead-letter jobs, as pydantic models."""
 
 from __future__ import annotations
 
@@ -6,149 +6,138 @@ import base64
 import json
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from match_ratings import Reason
 from match_ratings.messages import Id, Milliseconds
-from match_ratings_worker.dead_letters.edit_message import assigned
-from match_ratings_worker.dead_letters.letter_filter import Filter
+from match_ratings_worker.dead_letters import DeadLetterFilter, edited_message
+from match_ratings_worker.jobs.job_requests import LadderRequest, RequestRefused
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
 
 __all__ = [
-    "Discard",
-    "Edit",
-    "Import",
-    "Listing",
-    "One",
-    "Refused",
+    "DeadLetterRequest",
+    "DiscardRequest",
+    "EditRequest",
+    "ImportRequest",
+    "ListRequest",
     "ReplayRequest",
-    "Request",
-    "Selection",
-    "Some",
-    "checked_letter",
+    "checked_letter_id",
 ]
 
-#: Who, or why, for the record.
-Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+#: A person or a reason, for the record.
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
+_OptionalText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)]
 
 
-class Refused(Exception):
-    """What was asked for cannot be done; the text is one sentence."""
-
-
-def checked_letter(letter_id: str) -> str:
-    """The same id; raises Refused when no dead letter could have it."""
+def checked_letter_id(letter_id: str) -> str:
+    """The same id; raises RequestRefused when no dead letter could have it."""
     if not is_stream_id(letter_id):
-        raise Refused(f"id: {quote(letter_id)} is not allowed; use one such as 1700000000000-0")
+        raise RequestRefused(f"id: {quote(letter_id)} is not allowed; use one such as 1700000000000-0")
     return letter_id
 
 
-class Request(BaseModel):
-    """What every request may have."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    #: Needed where several ladders are configured.
-    ladder: str | None = None
-
-
-class Selection(Request):
-    """Which dead letters are meant; with nothing given all of them."""
+class _Selection(LadderRequest):
+    """Selects dead letters; an empty one selects all."""
 
     ids: Annotated[tuple[str, ...], Field(max_length=100_000)] = ()
     reasons: frozenset[Reason] = frozenset()
-    #: Died at this time or later, and before this time: RFC 3339 or ms.
+    #: Became dead letters at this time or later, and before this time: RFC 3339 or ms.
     since: Milliseconds | None = None
     before: Milliseconds | None = None
     player: Id | None = None
     match_id: Id | None = None
 
-    def filter(self) -> Filter:
-        """The same for the letters."""
-        for letter_id in self.ids:
-            checked_letter(letter_id)
-        reasons = frozenset(reason.value for reason in self.reasons)
-        return Filter(
-            tuple(dict.fromkeys(self.ids)), reasons, self.since, self.before, self.player, self.match_id
+    def filter(self) -> DeadLetterFilter:
+        """The selection as a filter; raises RequestRefused for an id that no dead letter could have."""
+        return DeadLetterFilter(
+            ids=tuple(dict.fromkeys(map(checked_letter_id, self.ids))),
+            reasons=frozenset(reason.value for reason in self.reasons),
+            since=self.since,
+            before=self.before,
+            player=self.player,
+            match_id=self.match_id,
         )
 
 
-class Some(Selection):
-    """Which dead letters are to be changed; all of them only when that is said."""
+class _RequiredSelection(_Selection):
+    """Selects dead letters to be changed; all of them only with `all`."""
 
     all: bool = False
 
-    def filter(self) -> Filter:
-        """The same for the letters; raises Refused when nothing says which."""
+    def filter(self) -> DeadLetterFilter:
+        """The selection as a filter; raises RequestRefused when nothing is selected."""
         where = super().filter()
-        if where.all and not self.all:
-            raise Refused("ids: say which are meant: ids, filters, or all")
+        if where.is_empty and not self.all:
+            raise RequestRefused("ids: say which are meant: ids, filters, or all")
         return where
 
 
-class Listing(Selection):
-    """A page of the list; `counts`: only how many have each reason."""
+class ListRequest(_Selection):
+    """A page of the list, or with `counts` the number of letters by reason."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 100
+    #: The last id of the page before.
     after: str | None = None
     counts: bool = False
 
 
-class One(Request):
+class DeadLetterRequest(LadderRequest):
     """One dead letter."""
 
     id: str
 
 
-class Edit(One):
-    """An edit: values to set by path and paths to take out, or the whole message."""
+class EditRequest(DeadLetterRequest):
+    """An edit: values to set by path and paths to remove, or the whole message."""
 
     set: dict[str, Any] = {}
     unset: tuple[str, ...] = ()
     message: str | None = None
     message_base64: str | None = None
-    who: Words
-    why: Words
-    #: Keep it also if it is still wrong.
-    anyway: bool = False
+    by: _Text
+    why: _Text
+    #: Store it even if it is still wrong.
+    force: bool = False
 
     def new_message(self, old: bytes) -> bytes:
-        """The message after the edit; raises Refused or NotAllowed."""
+        """The message after the edit; raises RequestRefused or InvalidEdit."""
         ways = [bool(self.set or self.unset), self.message is not None, self.message_base64 is not None]
         if ways.count(True) != 1:
-            raise Refused("set: give one of set (with unset), message and message_base64")
+            raise RequestRefused("set: give one of set (with unset), message and message_base64")
         try:
             if self.message_base64 is not None:
                 return base64.b64decode(self.message_base64, validate=True)
             if self.message is not None:
                 return self.message.encode()
         except ValueError:
-            raise Refused("message: it cannot be decoded") from None
-        return assigned(old, [(path, json.dumps(value)) for path, value in self.set.items()], self.unset)
+            raise RequestRefused("message: it cannot be decoded") from None
+        values = [(path, json.dumps(value)) for path, value in self.set.items()]
+        return edited_message(old, values, self.unset)
 
 
-class ReplayRequest(Some):
-    """A replay; as the options of the command."""
+class ReplayRequest(_RequiredSelection):
+    """A replay; the fields are the options of `match-ratings dead-letters replay`."""
 
     dry_run: bool = False
+    #: Letters a second at most.
     rate: Annotated[float, Field(gt=0, le=1_000_000)] | None = None
     include_parked: bool = False
     force_late: bool = False
-    never_rated: Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)] = ""
-    who: Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)] = ""
-    #: Give up when for so many seconds nothing moves.
-    patience: Annotated[float, Field(gt=0, le=25)] = 20
+    never_rated: _OptionalText = ""
+    by: _OptionalText = ""
+    #: Seconds without any progress after which the replay ends.
+    timeout: Annotated[float, Field(gt=0, le=25)] = 20
 
 
-class Discard(Some):
+class DiscardRequest(_RequiredSelection):
     """A discard."""
 
-    who: Words
-    why: Words
+    by: _Text
+    why: _Text
 
 
-class Import(Request):
-    """Exported letters to be put back."""
+class ImportRequest(LadderRequest):
+    """Exported letters to be restored."""
 
     dead_letters: Annotated[list[dict[str, Any]], Field(max_length=1000)]

@@ -9,7 +9,7 @@ import orjson
 
 from match_ratings import JOB, Reason
 from match_ratings.stream_names import PREVIEW
-from match_ratings_worker.jobs.dead_letter_jobs import LETTER_JOBS
+from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
@@ -56,7 +56,7 @@ def decode_job(raw: bytes) -> dict[str, Any]:
     # Nothing is lost with a request in the wrong form: its answer says what is wrong.
     if name == PREVIEW:
         return {**job, "a": [args[0] if args else kwargs.get("payload")], "k": {}}
-    if name in LETTER_JOBS or name in VOID_JOBS:
+    if name in DEAD_LETTER_JOBS or name in VOID_JOBS:
         return {**job, "a": [args[0] if args else kwargs], "k": {}}
     if name in _CRON_JOBS:
         return {**job, "a": [], "k": {}}

@@ -16,7 +16,8 @@ from match_ratings.stream_names import PREVIEW
 from match_ratings_worker.calculators.preview_from_ladder import preview_job
 from match_ratings_worker.environment import load_settings
 from match_ratings_worker.jobs.cron_jobs import close_periods, trim_ledgers
-from match_ratings_worker.jobs.dead_letter_jobs import KEEP_SECONDS, LETTER_JOBS
+from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
+from match_ratings_worker.jobs.job_requests import KEEP_ANSWER_SECONDS
 from match_ratings_worker.jobs.job_serializer import UNREADABLE_JOB, decode_job, encode_job
 from match_ratings_worker.jobs.match_finished import match_finished, store_unreadable_job
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
@@ -79,8 +80,8 @@ def worker_settings() -> type[Any]:
             func(match_finished, name=JOB, max_tries=_TRIES, keep_result=0),
             func(store_unreadable_job, name=UNREADABLE_JOB, max_tries=_TRIES, keep_result=0),
             *(
-                func(act, name=name, max_tries=_TRIES, keep_result=KEEP_SECONDS)
-                for name, act in {**LETTER_JOBS, **VOID_JOBS}.items()
+                func(act, name=name, max_tries=_TRIES, keep_result=KEEP_ANSWER_SECONDS)
+                for name, act in {**DEAD_LETTER_JOBS, **VOID_JOBS}.items()
             ),
             func(preview_job, name=PREVIEW, max_tries=3, timeout=10, keep_result=_KEEP_PREVIEW),
         ]

@@ -1,24 +1,30 @@
-"""Taking matches back: finds what can be taken back, asks the workers for it, and hears what became of it.
+"""Voids: finds the matches that can be voided, asks the workers to void them, and waits for the results.
 
-Nothing here changes a rating: a `MatchVoided` message goes through the inbox like any other, so that it
+Nothing here changes a rating. A `MatchVoided` message goes through the inbox like any other, so that it
 keeps its place in the order of its players' matches and has its effect once.
 """
 
-from match_ratings_worker.voids.find_match import find, games_of, refusals
-from match_ratings_worker.voids.player_void_plan import Plan, Refunds, plan_for
-from match_ratings_worker.voids.request_void import send, void_matches, wait
-from match_ratings_worker.voids.void_outcome import Outcome, Verdict
+from match_ratings_worker.voids.carry_out_voids import send_voids, void_match, void_matches, wait_for_voids
+from match_ratings_worker.voids.find_voidable_matches import (
+    PlayerVoidPlan,
+    find_voidable_match,
+    matches_of_player,
+    plan_player_voids,
+    refused_by_rules,
+)
+from match_ratings_worker.voids.void_results import Refunds, VoidResult, VoidStatus
 
 __all__ = [
-    "Outcome",
-    "Plan",
+    "PlayerVoidPlan",
     "Refunds",
-    "Verdict",
-    "find",
-    "games_of",
-    "plan_for",
-    "refusals",
-    "send",
+    "VoidResult",
+    "VoidStatus",
+    "find_voidable_match",
+    "matches_of_player",
+    "plan_player_voids",
+    "refused_by_rules",
+    "send_voids",
+    "void_match",
     "void_matches",
-    "wait",
+    "wait_for_voids",
 ]

@@ -1,4 +1,4 @@
-"""Dead letters as lines of JSON, to be taken away and brought back."""
+"""Dead letters as JSON objects: exported, and read again to be restored."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from pydantic_core import PydanticCustomError
 
 from match_ratings import Reason
 from match_ratings.messages import Ladder
-from match_ratings_worker.dead_letters.edit_history import entries, message_parts
-from match_ratings_worker.queries import DeadLetterEntry
+from match_ratings_worker.storage.dead_letter_entries import (
+    DeadLetterEntry,
+    history_items,
+    message_fields,
+)
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
 
-__all__ = ["BadRecord", "Record", "record_of"]
+__all__ = ["ExportedDeadLetter", "InvalidExport", "export_document"]
 
 
-class BadRecord(Exception):
-    """A line is no exported dead letter; the text says where and why."""
+class InvalidExport(Exception):
+    """Raised for a line that is no exported dead letter; the text says where and why."""
 
 
 def _stream_id(value: object) -> object:
@@ -35,11 +38,11 @@ def _empty_or_stream_id(value: object) -> object:
     return value if value == "" else _stream_id(value)
 
 
-Whole = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+_Whole = Annotated[int, Field(strict=True, ge=0, le=2**53)]
 
 
-class Record(BaseModel):
-    """An exported dead letter."""
+class ExportedDeadLetter(BaseModel):
+    """A line of an export; the fields of a dead letter, its ladder, and its history as an array."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -48,11 +51,11 @@ class Record(BaseModel):
     reason: Reason
     detail: Annotated[str, Field(max_length=10_000)]
     source_id: Annotated[str, BeforeValidator(_empty_or_stream_id)]
-    attempts: Whole
+    attempts: _Whole
     #: Times in ms.
-    first_seen: Whole
-    dead_at: Whole
-    #: The message as text; what is not UTF-8 is in `message_base64` instead.
+    first_seen: _Whole
+    dead_at: _Whole
+    #: The message as text; in `message_base64` instead when it is not UTF-8.
     message: str | None = None
     message_base64: str | None = None
     history: list[dict[str, Any]] = []
@@ -73,8 +76,8 @@ class Record(BaseModel):
         except (binascii.Error, ValueError):
             raise PydanticCustomError("message", "its message cannot be decoded") from None
 
-    def letter(self) -> DeadLetterEntry:
-        """The dead letter, with the id that it had."""
+    def entry(self) -> DeadLetterEntry:
+        """The dead letter, with its old id."""
         history = json.dumps(self.history, ensure_ascii=True) if self.history else ""
         return DeadLetterEntry(
             id=self.id,
@@ -89,36 +92,33 @@ class Record(BaseModel):
         )
 
     def fingerprint(self) -> str:
-        """Stands for this letter, so that it is put back once: 32 hex digits."""
+        """Identifies this letter, so that it is restored once: 32 hex digits."""
         about = json.dumps([self.id, self.source_id, self.dead_at]).encode()
         return hashlib.blake2b(about + b" " + self.raw(), digest_size=16).hexdigest()
 
     @classmethod
     def read(cls, line: bytes | dict[str, Any], ladder: str) -> Self:
-        """A record from its line, or from its JSON object; raises BadRecord."""
+        """Reads a line, or its JSON object, exported from this ladder. Raises InvalidExport."""
         try:
-            record = cls.model_validate_json(line) if isinstance(line, bytes) else cls.model_validate(line)
+            found = cls.model_validate_json(line) if isinstance(line, bytes) else cls.model_validate(line)
         except ValidationError as error:
             item = error.errors(include_url=False)[0]
             where = ".".join(map(str, item["loc"])) or "record"
-            raise BadRecord(f"{where}: {item['msg'][:1].lower()}{item['msg'][1:200]}") from None
-        if record.ladder != ladder:
-            text = f"ladder: {quote(record.ladder)} is not allowed; it was exported from another ladder"
-            raise BadRecord(text)
-        return record
+            raise InvalidExport(f"{where}: {item['msg'][:1].lower()}{item['msg'][1:200]}") from None
+        if found.ladder != ladder:
+            text = f"ladder: {quote(found.ladder)} is not allowed; it was exported from another ladder"
+            raise InvalidExport(text)
+        return found
 
 
-def record_of(letter: DeadLetterEntry, ladder: str) -> dict[str, Any]:
-    """A dead letter as a JSON object, such as `Record` reads."""
+def export_document(letter: DeadLetterEntry, ladder: str) -> dict[str, Any]:
+    """A dead letter as the JSON object that `ExportedDeadLetter` reads."""
+    fields = letter.fields()
+    del fields["message"]
     return {
         "ladder": ladder,
         "id": letter.id,
-        "reason": letter.reason,
-        "detail": letter.detail,
-        "source_id": letter.source_id,
-        "attempts": letter.attempts,
-        "first_seen": letter.first_seen,
-        "dead_at": letter.dead_at,
-        **message_parts(letter.message),
-        "history": entries(letter.history),
+        **fields,
+        **message_fields(letter.message),
+        "history": history_items(letter.history),
     }
