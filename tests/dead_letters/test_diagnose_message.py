@@ -9,15 +9,23 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.asyncio import Redis
 
-from match_ratings_worker.dead_letters import Diagnosis, Outcome, Setup, assigned, diagnose, inspect
+from match_ratings_worker.dead_letters import (
+    Diagnosis,
+    ReplayOutcome,
+    diagnose,
+    edited_message,
+    inspect_dead_letter,
+)
 from match_ratings_worker.pipeline.validate_message import Problem, read_message
 from match_ratings_worker.rating import Backgammon
+from match_ratings_worker.storage.ladder import LadderHandle
 from tests.support.clock import DAY, now_ms
 from tests.support.office import HORIZON, Office
 
 NOW = now_ms()
-SETUP = Setup("here", Backgammon(), HORIZON, 30_000)
+LADDER = LadderHandle(Redis(), "here", Backgammon(), horizon_ms=HORIZON, idle_ms=30_000)
 GOOD: dict[str, Any] = {
     "match_id": "m",
     "ladder": "here",
@@ -29,7 +37,7 @@ GOOD: dict[str, Any] = {
 
 def said(message: Any) -> Diagnosis:
     raw = message if isinstance(message, bytes) else json.dumps(message).encode()
-    return diagnose(raw, SETUP, NOW)
+    return diagnose(raw, LADDER, NOW)
 
 
 def without(name: str) -> dict[str, Any]:
@@ -115,7 +123,7 @@ def test_a_suggestion_survives_the_shell_and_makes_the_message_valid(name: str) 
     assert trouble.suggestion.isascii() and trouble.suggestion.isprintable()
     [word] = shlex.split(trouble.suggestion)
     path, _, value = word.partition("=")
-    new = assigned(raw, [(path, value)])
+    new = edited_message(raw, [(path, value)])
     # Then the message is valid
     read = read_message(new, ladder="here", kind="match", now=NOW, horizon=HORIZON)
     assert not isinstance(read, Problem)
@@ -143,8 +151,8 @@ async def test_a_conflict_is_shown_against_what_was_rated(office: Office) -> Non
     await office.work()
     finished_at = office.now - 50_000
     [letter] = await office.die(office.match("m", winner="bob", finished_at=finished_at))
-    found = await inspect(office.redis, office.setup, letter)
-    assert found.verdict.outcome is Outcome.CONFLICT
+    found = await inspect_dead_letter(office.handle, letter)
+    assert found.dry_run.outcome is ReplayOutcome.CONFLICT
     [trouble] = found.troubles
     assert trouble.what == (
         'winner "bob", it was rated with "ada"; cube 1, it was rated with 2; '
@@ -155,7 +163,7 @@ async def test_a_conflict_is_shown_against_what_was_rated(office: Office) -> Non
 
 async def test_what_the_rules_refuse_is_shown(office: Office) -> None:
     [draw] = await office.die(office.match("m", winner=None))
-    [trouble] = (await inspect(office.redis, office.setup, draw)).troubles
+    [trouble] = (await inspect_dead_letter(office.handle, draw)).troubles
     assert trouble.where == "winner" and "null is a draw" in trouble.what
 
 
@@ -164,6 +172,6 @@ async def test_what_fails_for_the_data_in_redis_is_shown(real: Office) -> None:
     [failed] = await real.bury(real.match("n", ("eve", "bob")))
     [letter] = await real.letters.get([failed])
     assert letter is not None
-    found = await inspect(real.redis, real.setup, letter)
-    assert found.verdict.outcome is Outcome.STILL_WRONG and found.verdict.reason == "failed"
-    assert "mend the cause" in found.troubles[0].allowed
+    found = await inspect_dead_letter(real.handle, letter)
+    assert found.dry_run.outcome is ReplayOutcome.STILL_WRONG and found.dry_run.reason == "failed"
+    assert "fix the cause" in found.troubles[0].allowed

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from match_ratings import DeadLetter
-from match_ratings_worker.dead_letters import NotAllowed, Outcome, assigned, edit
-from match_ratings_worker.dead_letters.edit_message import compact, laid_out
+from match_ratings_worker.dead_letters import (
+    InvalidEdit,
+    ReplayOutcome,
+    edit_dead_letter,
+    edited_message,
+    format_message,
+    minify_message,
+)
 from tests.support.clock import DAY
 from tests.support.office import HORIZON, Office, outcomes
 
@@ -35,7 +41,7 @@ from tests.support.office import HORIZON, Office, outcomes
 )
 def test_values_are_set_by_path(values: Any, without: Any, wanted: dict[str, Any]) -> None:
     message = {"players": ["ada", "bob"], "more": {"b": 1} if "more.b" in without else {}}
-    new = json.loads(assigned(json.dumps(message).encode(), values, without))
+    new = json.loads(edited_message(json.dumps(message).encode(), values, without))
     expected = {name: value for name, value in {**message, **wanted}.items() if value is not ...}
     assert new == expected
 
@@ -52,19 +58,19 @@ def test_values_are_set_by_path(values: Any, without: Any, wanted: dict[str, Any
         (b'{"a": []}', [("a.x", "2")], [], '"a.x": this place cannot be set'),
         (b'{"a": 1}', [("a.x", "2")], [], '"a.x": this place cannot be set'),
         (b"{}", [("", "2")], [], "this place cannot be set"),
-        (b"{}", [], ["a"], '"a": there is nothing to take out'),
+        (b"{}", [], ["a"], '"a": there is nothing to remove'),
     ],
 )
 def test_what_cannot_be_set_is_said(message: bytes, values: Any, without: Any, sentence: str) -> None:
-    with pytest.raises(NotAllowed, match=sentence):
-        assigned(message, values, without)
+    with pytest.raises(InvalidEdit, match=sentence):
+        edited_message(message, values, without)
 
 
 def test_an_editor_shows_json_laid_out_and_anything_else_as_it_is() -> None:
-    assert laid_out(b'{"a":"\xc3\xa9"}') == b'{\n  "a": "\xc3\xa9"\n}\n'
-    assert compact(laid_out(b'{"a": 1}')) == b'{"a": 1}'
+    assert format_message(b'{"a":"\xc3\xa9"}') == b'{\n  "a": "\xc3\xa9"\n}\n'
+    assert minify_message(format_message(b'{"a": 1}')) == b'{"a": 1}'
     for message in (b"\xff{", b'{"a": "\\ud800"}'):
-        assert laid_out(message) == message and compact(message) == message
+        assert format_message(message) == message and minify_message(message) == message
 
 
 async def test_an_edited_letter_has_the_past_of_the_one_before(office: Office) -> None:
@@ -73,18 +79,18 @@ async def test_an_edited_letter_has_the_past_of_the_one_before(office: Office) -
     await office.replay(letter.id)
     [letter] = await office.dead()
     # When its cube is put right
-    message = assigned(letter.message, [("cube", "2")])
-    edited = await edit(office.letters, office.setup, letter, message, who="mia", why="a typo")
+    message = edited_message(letter.message, [("cube", "2")])
+    edited = await edit_dead_letter(office.handle, letter, message, by="mia", why="a typo")
     # Then it is judged, and has a new id and the rest of the old one
-    assert edited.verdict.outcome is Outcome.RATED and not edited.gone
+    assert edited.dry_run.outcome is ReplayOutcome.RATED and not edited.gone
     [new] = await office.dead()
-    assert new.id == edited.now and new.message == message
+    assert new.id == edited.new_id and new.message == message
     same = ("reason", "source_id", "attempts", "first_seen", "dead_at")
     assert all(getattr(new, name) == getattr(letter, name) for name in same)
     assert new.detail == f"edited; before: {letter.detail}"
     # And the message before, who, when and why are in its history, also after another edit
-    again = assigned(new.message, [("cube", "4")])
-    await edit(office.letters, office.setup, new, again, who="ole", why="not 2")
+    again = edited_message(new.message, [("cube", "4")])
+    await edit_dead_letter(office.handle, new, again, by="ole", why="not 2")
     [last] = await office.dead()
     first, second = json.loads(last.history)
     assert (first["who"], first["why"], first["letter"]) == ("mia", "a typo", letter.id)
@@ -101,11 +107,11 @@ async def test_an_edited_letter_has_the_past_of_the_one_before(office: Office) -
 
 async def test_the_history_comes_back_with_a_letter_that_dies_again(office: Office) -> None:
     [letter] = await office.die(office.match("m", cube=3))
-    message = assigned(letter.message, [("cube", "5")])
-    edited = await edit(office.letters, office.setup, letter, message, who="mia", why="x", anyway=True)
-    assert edited.verdict.outcome is Outcome.STILL_WRONG
-    [result] = await office.replay(edited.now)
-    assert result.outcome is Outcome.STILL_WRONG
+    message = edited_message(letter.message, [("cube", "5")])
+    edited = await edit_dead_letter(office.handle, letter, message, by="mia", why="x", force=True)
+    assert edited.dry_run.outcome is ReplayOutcome.STILL_WRONG
+    [result] = await office.replay(edited.new_id)
+    assert result.outcome is ReplayOutcome.STILL_WRONG
     [letter] = await office.dead()
     assert json.loads(letter.history)[0]["who"] == "mia" and letter.attempts == 2
     # It is a dead letter such as consumers read
@@ -140,25 +146,25 @@ async def test_what_is_still_wrong_is_kept_only_when_somebody_insists(
     await office.send(office.match("rated"))
     await office.work()
     [letter] = await office.die(office.match("m", cube=3))
-    message = assigned(letter.message, values)
-    edited = await edit(office.letters, office.setup, letter, message, who="mia", why="x")
-    assert bool(edited.now) is stored
+    message = edited_message(letter.message, values)
+    edited = await edit_dead_letter(office.handle, letter, message, by="mia", why="x")
+    assert bool(edited.new_id) is stored
     [now] = await office.dead()
     assert now.message == (message if stored else letter.message)
     if not stored:
-        assert edited.verdict.detail
-        edited = await edit(office.letters, office.setup, letter, message, who="mia", why="x", anyway=True)
+        assert edited.dry_run.detail
+        edited = await edit_dead_letter(office.handle, letter, message, by="mia", why="x", force=True)
         [now] = await office.dead()
-        assert (now.id, now.message) == (edited.now, message)
-        assert (now.reason, now.detail) == (edited.verdict.reason, edited.verdict.detail)
+        assert (now.id, now.message) == (edited.new_id, message)
+        assert (now.reason, now.detail) == (edited.dry_run.reason, edited.dry_run.detail)
 
 
 async def test_of_two_edits_at_once_one_wins(office: Office) -> None:
     [letter] = await office.die(office.match("m", cube=3))
-    one, other = (assigned(letter.message, [("cube", cube)]) for cube in ("2", "4"))
-    first = await edit(office.letters, office.setup, letter, one, who="mia", why="x")
-    second = await edit(office.letters, office.setup, letter, other, who="ole", why="x")
-    assert first.now and not first.gone and second.gone and not second.now
+    one, other = (edited_message(letter.message, [("cube", cube)]) for cube in ("2", "4"))
+    first = await edit_dead_letter(office.handle, letter, one, by="mia", why="x")
+    second = await edit_dead_letter(office.handle, letter, other, by="ole", why="x")
+    assert first.new_id and not first.gone and second.gone and not second.new_id
     [now] = await office.dead()
     assert now.message == one
 
@@ -171,7 +177,7 @@ async def test_a_letter_that_nobody_wrote_well_can_be_edited(office: Office) -> 
     [letter] = await office.letters.get([letter_id])
     assert letter is not None
     raw = json.dumps(office.match("m")).encode()
-    await edit(office.letters, office.setup, letter, raw, who="mia", why="x")
+    await edit_dead_letter(office.handle, letter, raw, by="mia", why="x")
     [now] = await office.dead()
     assert json.loads(now.history)[0] == {"unreadable": "{"}
     assert (await office.redis.xrange(office.keys.dead_letters))[0][1][b"x"] == b"y"
@@ -181,7 +187,7 @@ async def test_a_letter_that_nobody_wrote_well_can_be_edited(office: Office) -> 
 
 async def test_discarded_letters_are_kept_in_a_log(office: Office) -> None:
     ids = await office.bury(office.match("a"), office.match("b"), office.match("c"))
-    assert await office.letters.discard(["1-1", ids[0], "x", ids[2]], who="mia", why="noise") == [
+    assert await office.letters.discard(["1-1", ids[0], "x", ids[2]], by="mia", why="noise") == [
         ids[0],
         ids[2],
     ]
@@ -199,9 +205,9 @@ async def test_too_late_to_edit_a_time_that_is_right(office: Office) -> None:
     [letter] = await office.bury(office.match("m", cube=3, finished_at=office.now - HORIZON - DAY))
     [found] = await office.letters.get([letter])
     assert found is not None
-    message = assigned(found.message, [("cube", "2")])
-    edited = await edit(office.letters, office.setup, found, message, who="mia", why="x")
-    assert edited.verdict.outcome is Outcome.PARKED and edited.verdict.reason == "too-late"
+    message = edited_message(found.message, [("cube", "2")])
+    edited = await edit_dead_letter(office.handle, found, message, by="mia", why="x")
+    assert edited.dry_run.outcome is ReplayOutcome.PARKED and edited.dry_run.reason == "too-late"
     [now] = await office.dead()
     assert now.reason == "too-late"
     assert outcomes(await office.replay(now.id, force_late=True)) == ["rated"]

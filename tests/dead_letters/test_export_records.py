@@ -8,21 +8,26 @@ from typing import Any
 
 import pytest
 
-from match_ratings_worker.dead_letters import BadRecord, Letters, Record, edit, record_of
-from match_ratings_worker.dead_letters.edit_history import extended
-from match_ratings_worker.queries import DeadLetterEntry
+from match_ratings_worker.dead_letters import (
+    DeadLetterStore,
+    ExportedDeadLetter,
+    InvalidExport,
+    edit_dead_letter,
+    export_document,
+)
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from tests.support.office import Office, outcomes
 
 LETTER = DeadLetterEntry("7-1", b"\xff", "invalid", "x", "5-0", 3, 1_700_000_000_000, 1_700_000_000_001, "")
 
 
-async def restore(letters: Letters, lines: list[bytes], ladder: str) -> list[str]:
-    records = [Record.read(line, ladder) for line in lines]
-    return await letters.restore([(record.fingerprint(), record.letter()) for record in records])
+async def restore(letters: DeadLetterStore, lines: list[bytes], ladder: str) -> list[str]:
+    records = [ExportedDeadLetter.read(line, ladder) for line in lines]
+    return await letters.restore([(record.fingerprint(), record.entry()) for record in records])
 
 
 def exported(found: list[DeadLetterEntry], ladder: str) -> list[bytes]:
-    return [json.dumps(record_of(letter, ladder)).encode() for letter in found]
+    return [json.dumps(export_document(letter, ladder)).encode() for letter in found]
 
 
 async def test_what_was_exported_and_discarded_comes_back_once(office: Office) -> None:
@@ -31,20 +36,20 @@ async def test_what_was_exported_and_discarded_comes_back_once(office: Office) -
         office.match("m", cube=3), b'{"\xc3\xa9": "', b"", office.match("n", ("é\U0001f3b2", "\u202e"))
     )
     [first, *_] = await office.dead()
-    await edit(office.letters, office.setup, first, b'{"cube": 5}', who="é", why="x", anyway=True)
+    await edit_dead_letter(office.handle, first, b'{"cube": 5}', by="é", why="x", force=True)
     before = await office.dead()
     lines = exported(before, office.ladder)
     assert all(line.isascii() and b"\n" not in line for line in lines)
     # When they are imported while they are there, then nothing happens
     assert await restore(office.letters, lines, office.ladder) == ["="] * len(before)
     # When they have been discarded, then they come back as they were
-    await office.letters.discard([letter.id for letter in before], who="mia", why="moved")
+    await office.letters.discard([letter.id for letter in before], by="mia", why="moved")
     new_ids = await restore(office.letters, lines, office.ladder)
     after = await office.dead()
     assert [letter.id for letter in after] == new_ids
     assert [replace(letter, id="") for letter in after] == [replace(letter, id="") for letter in before]
     # And once only, also when they have been replayed or discarded since
-    await office.letters.discard(new_ids[:2], who="mia", why="again")
+    await office.letters.discard(new_ids[:2], by="mia", why="again")
     assert await restore(office.letters, lines, office.ladder) == [""] * len(before)
     assert 0 < await office.redis.pttl(office.keys.restored) <= 90 * 86_400_000
 
@@ -53,7 +58,7 @@ async def test_bytes_that_are_not_utf_8_come_back(real: Office) -> None:
     [letter] = await real.die(b"\xff\x00\x1b{")
     [line] = exported([letter], real.ladder)
     assert json.loads(line)["message_base64"] == "/wAbew==" and "message" not in json.loads(line)
-    await real.letters.discard([letter.id], who="mia", why="x")
+    await real.letters.discard([letter.id], by="mia", why="x")
     await restore(real.letters, [line], real.ladder)
     [again] = await real.dead()
     assert again.message == letter.message
@@ -63,7 +68,7 @@ async def test_an_import_keeps_the_place_of_a_message_among_the_others(office: O
     # Given two dead letters of a player, of which the earlier comes back by an import
     [early] = await office.bury(office.match("m-1"), source_id="5-0", first_seen=office.now - 99)
     lines = exported(await office.dead(), office.ladder)
-    await office.letters.discard([early], who="mia", why="x")
+    await office.letters.discard([early], by="mia", why="x")
     await office.bury(office.match("m-2"), source_id="6-0", first_seen=office.now - 98)
     await restore(office.letters, lines, office.ladder)
     # When all are replayed, then it is the first
@@ -72,12 +77,17 @@ async def test_an_import_keeps_the_place_of_a_message_among_the_others(office: O
 
 
 def test_a_record_reads_what_it_wrote() -> None:
-    history = extended("", at=1, who="é", why="x", message="y")
+    history = LETTER.with_history(at=1, by="é", why="x", message="y")
     letter = replace(LETTER, history=history)
-    assert Record.read(record_of(letter, "here"), "here").letter() == letter
-    same = Record.read(record_of(LETTER, "here"), "here").fingerprint()
-    assert same == Record.read(record_of(letter, "here"), "here").fingerprint()
-    assert same != Record.read(record_of(replace(LETTER, message=b"x"), "here"), "here").fingerprint()
+    assert ExportedDeadLetter.read(export_document(letter, "here"), "here").entry() == letter
+    same = ExportedDeadLetter.read(export_document(LETTER, "here"), "here").fingerprint()
+    assert same == ExportedDeadLetter.read(export_document(letter, "here"), "here").fingerprint()
+    assert (
+        same
+        != ExportedDeadLetter.read(
+            export_document(replace(LETTER, message=b"x"), "here"), "here"
+        ).fingerprint()
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,14 +110,14 @@ def test_a_record_reads_what_it_wrote() -> None:
     ],
 )
 def test_what_is_no_record_is_named(changes: dict[str, Any], sentence: str) -> None:
-    data = {**record_of(LETTER, "here"), **changes}
+    data = {**export_document(LETTER, "here"), **changes}
     for line in (data, json.dumps(data).encode()):
-        with pytest.raises(BadRecord) as error:
-            Record.read(line, "here")
+        with pytest.raises(InvalidExport) as error:
+            ExportedDeadLetter.read(line, "here")
         assert sentence in str(error.value)
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"[]", b"\xff", b"null"])
 def test_a_line_that_is_no_object_is_no_record(line: bytes) -> None:
-    with pytest.raises(BadRecord):
-        Record.read(line, "here")
+    with pytest.raises(InvalidExport):
+        ExportedDeadLetter.read(line, "here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from redis.asyncio import Redis
 
 from match_ratings import RatingUpdated
 from match_ratings.messages import Cause
-from match_ratings_worker.dead_letters import Filter, Letters, Outcome, Setup
+from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore, ReplayOutcome
 from match_ratings_worker.ledger.sqlite_archive import Archive
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.rating import Backgammon
@@ -35,14 +36,14 @@ async def test_a_late_match_is_rated_by_its_own_day(client: Redis, ladder: str) 
         await office.bury(
             office.match(f"old-{number}", finished_at=now - days * DAY + 1), reason="failed", dead_at=now
         )
-    await office.replay(force_late=True, where=Filter(match_id="old-0"))
+    await office.replay(force_late=True, where=DeadLetterFilter(match_id="old-0"))
     for number in range(1, 6):
-        await office.replay(where=Filter(match_id=f"old-{number}"))
+        await office.replay(where=DeadLetterFilter(match_id=f"old-{number}"))
     before = await office.events()
     state = before[-1].players[0]
     # When a match of ten days ago is replayed
     await office.bury(office.match("late", ("ada", "bob"), cube=2, finished_at=now - 10 * DAY))
-    assert outcomes(await office.replay(where=Filter(match_id="late"))) == ["rated"]
+    assert outcomes(await office.replay(where=DeadLetterFilter(match_id="late"))) == ["rated"]
     # Then it has the rules and the window of that day, and today's ratings
     event = await rated(office)
     assert event.late and event.rules == "1.2.0" and event.finished_at == now - 10 * DAY
@@ -55,7 +56,7 @@ async def test_a_late_match_is_rated_by_its_own_day(client: Redis, ladder: str) 
 async def test_past_the_horizon_it_is_left_where_it_is(office: Office) -> None:
     [letter] = await office.bury(office.match("m", finished_at=office.now - HORIZON - DAY))
     [result] = await office.replay(letter)
-    assert result.outcome is Outcome.PARKED and result.reason == "too-late"
+    assert result.outcome is ReplayOutcome.PARKED and result.reason == "too-late"
     assert "15.0 days ago" in result.detail and "only a forced replay" in result.detail
     assert [letter.id for letter in await office.dead()] == [letter]
 
@@ -67,7 +68,7 @@ async def test_forced_it_is_rated_when_the_whole_ledger_does_not_show_it(office:
     [letter] = await office.bury(office.match("m", finished_at=office.now - HORIZON - DAY))
     # When it is forced, then the dry run and the replay say so
     assert outcomes(await office.results(letter, dry=True, force_late=True)) == ["rated"]
-    assert outcomes(await office.replay(letter, force_late=True, who="mia")) == ["rated"]
+    assert outcomes(await office.replay(letter, force_late=True, by="mia")) == ["rated"]
     assert (await rated(office)).late
     # And who forced it, and by what proof, is kept though the letter is gone
     [(_, kept)] = await office.redis.xrange(office.keys.corrections)
@@ -76,17 +77,17 @@ async def test_forced_it_is_rated_when_the_whole_ledger_does_not_show_it(office:
     # And rated again it is not: the receipt of a forced match is kept for the horizon
     await office.bury(office.match("m", finished_at=office.now - HORIZON - DAY))
     [result] = await office.replay(force_late=True)
-    assert result.outcome is Outcome.PARKED and "the ledger shows its effect" in result.detail
+    assert result.outcome is ReplayOutcome.PARKED and "the ledger shows its effect" in result.detail
 
 
 async def test_forced_twice_in_one_replay_it_is_rated_once(office: Office) -> None:
     late = office.match("m", finished_at=office.now - HORIZON - DAY)
     await office.bury(late, late, {**late, "cube": 2})
-    assert outcomes(await office.results(force_late=True, dry=True)) == ["rated", "already-rated", "conflict"]
+    assert outcomes(await office.results(force_late=True, dry=True)) == ["rated", "duplicate", "conflict"]
     assert tally(await office.replay(force_late=True)) == {
-        Outcome.RATED: 1,
-        Outcome.DUPLICATE: 1,
-        Outcome.CONFLICT: 1,
+        ReplayOutcome.RATED: 1,
+        ReplayOutcome.DUPLICATE: 1,
+        ReplayOutcome.CONFLICT: 1,
     }
     assert len(await office.events()) == 1
 
@@ -124,9 +125,9 @@ async def test_where_the_ledger_was_trimmed_somebody_has_to_say_it(office: Offic
     [letter] = await office.bury(old)
     # When nobody says that it was not rated, then it is refused
     [result] = await office.replay(letter, force_late=True)
-    assert result.outcome is Outcome.PARKED and "does not go back" in result.detail
+    assert result.outcome is ReplayOutcome.PARKED and "does not go back" in result.detail
     # And when somebody does, it is rated, and the word is kept
-    await office.replay(letter, force_late=True, never_rated=STATEMENT, who="mia")
+    await office.replay(letter, force_late=True, never_rated=STATEMENT, by="mia")
     assert (await rated(office)).match_id == "old"
     [(_, kept)] = await office.redis.xrange(office.keys.corrections)
     [item] = json.loads(kept[b"history"])
@@ -152,7 +153,7 @@ async def test_the_archive_goes_further_back_than_redis(real: Office, tmp_path: 
             ],
         )
     await real.redis.xtrim(real.keys.outbox, maxlen=1, approximate=False)
-    real.setup = Setup(real.ladder, real.system, HORIZON, 30_000, path)
+    real.handle = replace(real.handle, archive=path)
     await real.bury(real.match("known", finished_at=old), real.match("new", finished_at=old))
     # When two old matches are forced, then the archive tells which was rated
     results = await real.replay(force_late=True)
@@ -160,7 +161,7 @@ async def test_the_archive_goes_further_back_than_redis(real: Office, tmp_path: 
     assert (await rated(real)).match_id == "new"
     # And without the archive neither could be told
     await real.bury(real.match("newer", finished_at=old))
-    real.setup = Setup(real.ladder, real.system, HORIZON, 30_000, tmp_path / "none")
+    real.handle = replace(real.handle, archive=tmp_path / "none")
     assert set(outcomes(await real.replay(force_late=True))) == {"parked"}
 
 
@@ -169,7 +170,9 @@ async def test_a_rating_taken_over_since_may_include_the_match(office: Office) -
     event = {"cause": "import", "players": [{"player": "bob"}]}
     await office.redis.xadd(office.keys.outbox, {"message": json.dumps(event)})
     [result] = await office.replay(letter, force_late=True)
-    assert result.outcome is Outcome.PARKED and '"bob" was taken over from another rater' in result.detail
+    assert (
+        result.outcome is ReplayOutcome.PARKED and '"bob" was taken over from another rater' in result.detail
+    )
     assert outcomes(await office.replay(letter, force_late=True, never_rated=STATEMENT)) == ["rated"]
 
 
@@ -214,11 +217,11 @@ async def test_late_matches_in_one_replay_count_each_other(office: Office) -> No
 async def test_forcing_changes_nothing_for_those_that_are_not_late(office: Office) -> None:
     await office.bury(office.match("m"), office.match("bad", cube=3))
     results = await office.replay(force_late=True, never_rated=STATEMENT)
-    assert tally(results) == {Outcome.RATED: 1, Outcome.STILL_WRONG: 1}
+    assert tally(results) == {ReplayOutcome.RATED: 1, ReplayOutcome.STILL_WRONG: 1}
     assert await office.redis.exists(office.keys.corrections) == 0
 
 
 async def test_the_shadow_of_a_ladder_has_letters_of_its_own(office: Office) -> None:
     await office.bury(office.match("m"))
-    shadow = Letters(office.redis, Setup(office.ladder, office.system, HORIZON, 30_000, shadow=True))
+    shadow = DeadLetterStore(replace(office.handle, shadow=True))
     assert await shadow.count() == 0 and await office.letters.count() == 1

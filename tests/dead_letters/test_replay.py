@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from match_ratings_worker.dead_letters import Filter, Outcome, Result
+from match_ratings_worker.dead_letters import DeadLetterFilter, ReplayOutcome, ReplayResult
 from tests.support.clock import DAY
 from tests.support.office import HORIZON, Office, outcomes, tally
 
@@ -20,7 +20,7 @@ async def test_what_failed_for_a_while_is_rated(office: Office) -> None:
     # When it is replayed
     results = await office.replay(letter)
     # Then it is rated, once, and nothing of it is left
-    assert results == [Result(letter, Outcome.RATED)]
+    assert results == [ReplayResult(letter, ReplayOutcome.RATED)]
     [event] = await office.events()
     assert event.match_id == "m-1" and not event.late
     assert await office.dead() == [] and await office.redis.xlen(office.keys.inbox) == 0
@@ -47,24 +47,24 @@ async def test_each_outcome_has_its_name(office: Office) -> None:
         "why": "a bot",
         "finished_at": office.now,
     }
-    letters: dict[str, tuple[dict[str, Any] | bytes, Outcome, Outcome]] = {
-        "rated": (office.match("m-3"), Outcome.RATED, Outcome.RATED),
-        "duplicate": (office.match("m-1"), Outcome.DUPLICATE, Outcome.DUPLICATE),
-        "conflict": (office.match("m-1", cube=2), Outcome.CONFLICT, Outcome.CONFLICT),
-        "boosted": (office.match("m-4", mode="boosted"), Outcome.ASIDE, Outcome.ASIDE),
-        "draw": (office.match("m-5", winner=None), Outcome.STILL_WRONG, Outcome.STILL_WRONG),
-        "bad": (office.match("m-5", cube=3), Outcome.STILL_WRONG, Outcome.STILL_WRONG),
-        "no json": (b"{", Outcome.STILL_WRONG, Outcome.STILL_WRONG),
-        "newer": (office.match("m-5", version=2), Outcome.PARKED, Outcome.STILL_WRONG),
-        "ahead": (skew, Outcome.PARKED, Outcome.STILL_WRONG),
+    letters: dict[str, tuple[dict[str, Any] | bytes, ReplayOutcome, ReplayOutcome]] = {
+        "rated": (office.match("m-3"), ReplayOutcome.RATED, ReplayOutcome.RATED),
+        "duplicate": (office.match("m-1"), ReplayOutcome.DUPLICATE, ReplayOutcome.DUPLICATE),
+        "conflict": (office.match("m-1", cube=2), ReplayOutcome.CONFLICT, ReplayOutcome.CONFLICT),
+        "boosted": (office.match("m-4", mode="boosted"), ReplayOutcome.NOT_RATED, ReplayOutcome.NOT_RATED),
+        "draw": (office.match("m-5", winner=None), ReplayOutcome.STILL_WRONG, ReplayOutcome.STILL_WRONG),
+        "bad": (office.match("m-5", cube=3), ReplayOutcome.STILL_WRONG, ReplayOutcome.STILL_WRONG),
+        "no json": (b"{", ReplayOutcome.STILL_WRONG, ReplayOutcome.STILL_WRONG),
+        "newer": (office.match("m-5", version=2), ReplayOutcome.PARKED, ReplayOutcome.STILL_WRONG),
+        "ahead": (skew, ReplayOutcome.PARKED, ReplayOutcome.STILL_WRONG),
         "late": (
             office.match("m-7", finished_at=office.now - HORIZON - DAY),
-            Outcome.PARKED,
-            Outcome.STILL_WRONG,
+            ReplayOutcome.PARKED,
+            ReplayOutcome.STILL_WRONG,
         ),
-        "prize": (tournament, Outcome.PRIZE, Outcome.PRIZE),
-        "void": (void, Outcome.VOIDED, Outcome.VOIDED),
-        "again": (office.match("m-3"), Outcome.DUPLICATE, Outcome.DUPLICATE),
+        "prize": (tournament, ReplayOutcome.PRIZE, ReplayOutcome.PRIZE),
+        "void": (void, ReplayOutcome.VOID, ReplayOutcome.VOID),
+        "again": (office.match("m-3"), ReplayOutcome.DUPLICATE, ReplayOutcome.DUPLICATE),
     }
     ids = await office.bury(*[message for message, _, _ in letters.values()])
     before = await office.dump()
@@ -78,29 +78,29 @@ async def test_each_outcome_has_its_name(office: Office) -> None:
     assert {result.letter: result.outcome for result in results} == expected
     for result in results:
         same = next(item for item in dry if item.letter == result.letter)
-        if result.outcome in (Outcome.STILL_WRONG, Outcome.PARKED, Outcome.CONFLICT):
+        if result.outcome in (ReplayOutcome.STILL_WRONG, ReplayOutcome.PARKED, ReplayOutcome.CONFLICT):
             assert result.reason == same.reason and result.detail
     # And what is still wrong is a dead letter with one attempt more, as old as before
     dead = {letter.id: letter for letter in await office.dead()}
     for result in results:
-        if result.outcome in (Outcome.STILL_WRONG, Outcome.CONFLICT):
-            letter = dead.pop(result.now)
+        if result.outcome in (ReplayOutcome.STILL_WRONG, ReplayOutcome.CONFLICT):
+            letter = dead.pop(result.new_id)
             assert (letter.attempts, letter.reason, letter.detail) == (4, result.reason, result.detail)
             assert letter.first_seen < letter.dead_at - 50_000
     # And what was parked is where it was
-    assert set(dead) == {result.letter for result in results if result.outcome is Outcome.PARKED}
+    assert set(dead) == {result.letter for result in results if result.outcome is ReplayOutcome.PARKED}
     # And parked ones go too when somebody insists
     results = await office.replay(*dead, include_parked=True)
-    assert tally(results) == {Outcome.STILL_WRONG: 3}
+    assert tally(results) == {ReplayOutcome.STILL_WRONG: 3}
 
 
 async def test_a_replay_never_takes_up_what_died_after_it_began(office: Office) -> None:
     # Given dead letters that will die again
     await office.bury(*[office.match(f"m-{n}", cube=3) for n in range(100)])
     # When all are replayed, in many steps
-    results = await office.replay(room=7)
+    results = await office.replay(inbox_limit=7)
     # Then each was replayed once
-    assert tally(results) == {Outcome.STILL_WRONG: 100}
+    assert tally(results) == {ReplayOutcome.STILL_WRONG: 100}
     assert [letter.attempts for letter in await office.dead()] == [4] * 100
 
 
@@ -111,7 +111,7 @@ async def test_the_order_is_that_of_the_first_sending_for_each_player(office: Of
     for number in sorted(range(150), key=lambda n: (n * 37) % 150):
         await office.bury(sent[number], source_id=ids[number], first_seen=int(ids[number].partition("-")[0]))
     # When all are replayed, then they are rated in the order in which they were sent
-    await office.replay(room=20)
+    await office.replay(inbox_limit=20)
     assert [event.match_id for event in await office.events()] == [f"m-{n}" for n in range(150)]
 
 
@@ -123,14 +123,14 @@ async def test_what_died_twice_keeps_its_place(office: Office) -> None:
     await office.redis.xadd(office.keys.inbox, {"message": "x"})
     await office.work()
     await office.bury(second, source_id=f"{office.now + 10**6}-0", first_seen=office.now + 10**6)
-    [result, *_] = await office.replay(where=Filter(match_id="m-1"))
+    [result, *_] = await office.replay(where=DeadLetterFilter(match_id="m-1"))
     # When its cube is put right and both are replayed
-    [letter] = await office.letters.get([result.now])
+    [letter] = await office.letters.get([result.new_id])
     assert letter is not None and letter.attempts == 2
-    await office.letters.edit(
+    await office.letters.replace(
         letter, json.dumps(office.match("m-1")).encode(), reason="invalid", detail="", history=""
     )
-    await office.replay(where=Filter(player="ada"))
+    await office.replay(where=DeadLetterFilter(player="ada"))
     # Then it goes before the other
     assert [event.match_id for event in await office.events()] == ["m-1", "m-2"]
 
@@ -143,7 +143,7 @@ async def test_filters(office: Office) -> None:
     ]
 
     async def found(**where: Any) -> list[int]:
-        letters = office.letters.find(Filter(**where))
+        letters = office.letters.find(DeadLetterFilter(**where))
         return [ids.index(letter.id) async for letter in letters]
 
     assert await found() == [2, 1, 0]
@@ -154,7 +154,7 @@ async def test_filters(office: Office) -> None:
     assert await found(player="dan") == [1]
     assert await found(match_id="m-2") == [1]
     assert await found(ids=(ids[0], "x", "1-1", ids[2]), player="ada") == [0, 2]
-    assert await office.letters.reasons(Filter()) == {
+    assert await office.letters.count_by_reason(DeadLetterFilter()) == {
         "failed": 1,
         "invalid": 1,
         "malformed": 1,
@@ -165,10 +165,10 @@ async def test_ids_that_are_not_there_are_said(office: Office) -> None:
     [letter] = await office.bury(office.match("m-1"))
     results = await office.replay("1-1", letter, "x", "0-0")
     assert [(result.letter, result.outcome) for result in results] == [
-        ("1-1", Outcome.GONE),
-        ("x", Outcome.GONE),
-        ("0-0", Outcome.GONE),
-        (letter, Outcome.RATED),
+        ("1-1", ReplayOutcome.GONE),
+        ("x", ReplayOutcome.GONE),
+        ("0-0", ReplayOutcome.GONE),
+        (letter, ReplayOutcome.RATED),
     ]
 
 
@@ -187,13 +187,13 @@ async def test_it_ends_when_the_workers_end_or_nothing_moves(office: Office) -> 
     await engine.store.join_group()
     await engine.claim_new()
     # When it does nothing, then the replay gives up after its patience; nothing is lost
-    results = await office.results(room=8, patience=0.2)
-    assert tally(results) == {Outcome.WAITING: 8, Outcome.LEFT: 12}
+    results = await office.results(inbox_limit=8, timeout=0.2)
+    assert tally(results) == {ReplayOutcome.WAITING: 8, ReplayOutcome.LEFT: 12}
     assert await office.redis.xlen(office.keys.inbox) == 8
     assert len(await office.dead()) == 12
     # And when a worker comes, the others are rated too
     await office.work()
-    assert tally(await office.replay()) == {Outcome.RATED: 12}
+    assert tally(await office.replay()) == {ReplayOutcome.RATED: 12}
     assert len(await office.events()) == 20
 
 
@@ -203,34 +203,34 @@ async def test_a_run_that_was_cut_off_is_taken_up_under_its_name(office: Office)
     engine = office.engine("silent")
     await engine.store.join_group()
     await engine.claim_new()
-    await office.results(name="run1", room=8, patience=0.1)
+    await office.results(name="run1", inbox_limit=8, timeout=0.1)
     await office.bury(office.match("later"))
     # When it is taken up again
     results = await office.replay(name="run1")
     # Then its results are those of all of its letters, and of no others
-    assert tally(results) == {Outcome.RATED: 20}
+    assert tally(results) == {ReplayOutcome.RATED: 20}
     assert [json.loads(letter.message)["match_id"] for letter in await office.dead()] == ["later"]
     # And once more it only tells what became of them
-    assert tally(await office.results(name="run1")) == {Outcome.RATED: 20}
+    assert tally(await office.results(name="run1")) == {ReplayOutcome.RATED: 20}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "a-b", "é"])
 async def test_a_run_has_a_plain_name(office: Office, name: str) -> None:
-    with pytest.raises(ValueError, match="run's name"):
+    with pytest.raises(ValueError, match="replay's name"):
         await office.results(name=name)
 
 
 async def test_a_pace_is_kept(office: Office) -> None:
     await office.bury(*[office.match(f"m-{n}") for n in range(30)])
     begun = time.monotonic()
-    assert tally(await office.replay(rate=100.0)) == {Outcome.RATED: 30}
+    assert tally(await office.replay(rate=100.0)) == {ReplayOutcome.RATED: 30}
     assert 0.15 < time.monotonic() - begun < 2
 
 
 async def test_two_replays_at_once_share_the_letters(office: Office) -> None:
     await office.bury(*[office.match(f"m-{n}", (f"p{n}", f"q{n}")) for n in range(200)])
     async with office.worker():
-        one, other = await asyncio.gather(office.results(room=50), office.results(room=50))
+        one, other = await asyncio.gather(office.results(inbox_limit=50), office.results(inbox_limit=50))
     both = tally([*one, *other])
-    assert both[Outcome.RATED] == 200 and both[Outcome.GONE] == 200
+    assert both[ReplayOutcome.RATED] == 200 and both[ReplayOutcome.GONE] == 200
     assert len(await office.events()) == 200

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from embedded import Endpoint
 from match_ratings import RatingUpdated
-from match_ratings_worker.dead_letters import Order, Outcome, Replay
+from match_ratings_worker.dead_letters import DeadLetterReplay, ReplayOptions, ReplayOutcome
 from tests.support.office import Office, tally
 from tests.support.processes import Worker, config_file
 
@@ -86,7 +86,7 @@ async def test_live_matches_are_not_starved(
         beside = [asyncio.create_task(live.send("live")), asyncio.create_task(live.watch(server.url))]
         # When all of them are replayed
         before = psutil.Process().memory_info().rss
-        replay = Replay(redis, office.setup, Order())
+        replay = DeadLetterReplay(office.handle, ReplayOptions())
         results = []
         async for result in replay.results():
             results.append(result)
@@ -96,7 +96,7 @@ async def test_live_matches_are_not_starved(
         live.stopping = True
         await asyncio.wait_for(asyncio.gather(*beside), 20)
     # Then every one is rated, once, and so is every live match
-    assert tally(results) == {Outcome.RATED: LETTERS}
+    assert tally(results) == {ReplayOutcome.RATED: LETTERS}
     events = await office.events()
     assert len(events) == len({event.match_id for event in events}) == LETTERS + len(live.took)
     # And live matches never had many before them, nor waited long
@@ -122,7 +122,7 @@ async def test_while_the_inbox_is_full_of_live_matches_nothing_is_moved(office: 
     engine = office.engine("slow")
     await engine.store.join_group()
     await engine.claim_new()
-    task = asyncio.create_task(office.results(room=30, patience=5.0))
+    task = asyncio.create_task(office.results(inbox_limit=30, timeout=5.0))
     # When a replay runs, then it waits
     for _ in range(5):
         await asyncio.sleep(0.02)
@@ -132,7 +132,7 @@ async def test_while_the_inbox_is_full_of_live_matches_nothing_is_moved(office: 
         await engine.settle()
         await engine.claim_new()
         await asyncio.sleep(0.001)
-    assert tally(await task) == {Outcome.RATED: 20}
+    assert tally(await task) == {ReplayOutcome.RATED: 20}
     order = [event.match_id or "" for event in await office.events()]
     assert all(match_id.startswith("live") for match_id in order[:11])
 
@@ -140,4 +140,4 @@ async def test_while_the_inbox_is_full_of_live_matches_nothing_is_moved(office: 
 @pytest.mark.parametrize("room", [1, 3])
 async def test_a_small_room_is_room_enough(office: Office, room: int) -> None:
     await fill(office, 30)
-    assert tally(await office.replay(room=room)) == {Outcome.RATED: 30}
+    assert tally(await office.replay(inbox_limit=room)) == {ReplayOutcome.RATED: 30}

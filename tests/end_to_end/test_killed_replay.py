@@ -18,10 +18,11 @@ import pytest
 
 from embedded import Endpoint
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.dead_letters import Filter, Order, Replay, Setup
+from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterReplay, ReplayOptions
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.ladder import LadderHandle
 from tests.support.clock import now_ms
 from tests.support.office import HORIZON
 from tests.support.processes import Worker, command, config_file, until
@@ -81,9 +82,9 @@ def replaying(url: str, ladder: str) -> Iterator[int]:
 
 async def _replay(url: str, ladder: str) -> None:
     async with connect(url) as redis:
-        setup = Setup(ladder, Backgammon(), HORIZON, 30_000)
-        order = Order(Filter(reasons=frozenset({"failed"})), rate=1500)
-        async for _ in Replay(redis, setup, order).results():
+        handle = LadderHandle(redis, ladder, Backgammon(), horizon_ms=HORIZON, idle_ms=30_000)
+        order = ReplayOptions(DeadLetterFilter(reasons=frozenset({"failed"})), rate=1500)
+        async for _ in DeadLetterReplay(handle, order).results():
             pass
 
 

@@ -22,7 +22,7 @@ from embedded import Server
 from match_ratings import QUEUE
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.jobs import dead_letter_jobs as jobs_letters
-from match_ratings_worker.jobs.dead_letter_jobs import LETTER_JOBS
+from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
 from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
 from match_ratings_worker.ladders_file import Ladder
 from tests.support.office import Office
@@ -49,7 +49,7 @@ def ask(office: Office, monkeypatch: pytest.MonkeyPatch) -> Ask:
         arguments = job["a"] if request is None else [request]
         while True:
             try:
-                answer = await LETTER_JOBS[job["f"]]({"desk": desk, "job_id": job_id}, *arguments)
+                answer = await DEAD_LETTER_JOBS[job["f"]]({"worker": desk, "job_id": job_id}, *arguments)
                 break
             except Retry:  # as arq does
                 retried.append(name)
@@ -74,15 +74,15 @@ async def test_list_pages_counts_and_export(office: Office, ask: Ask) -> None:
 async def test_show_edit_replay(office: Office, ask: Ask) -> None:
     [letter] = await office.die(office.match("a", cube=3))
     found = await ask("show", id=letter.id)
-    assert found["troubles"][0]["where"] == "cube" and found["replayed_now"]["outcome"] == "still-wrong"
-    wrong = await ask("edit", id=letter.id, set={"cube": 5}, who="mia", why="x")
+    assert found["troubles"][0]["where"] == "cube" and found["replay_would_give"]["outcome"] == "still-wrong"
+    wrong = await ask("edit", id=letter.id, set={"cube": 5}, by="mia", why="x")
     assert not wrong["ok"] and "still wrong and was not changed: cube: 5" in wrong["error"]
-    edited = await ask("edit", id=letter.id, set={"cube": 2, "winner": "bob"}, who="mia", why="x")
-    assert edited["ok"] and edited["replayed_now"]["outcome"] == "rated"
-    dry = await ask("replay", ids=[edited["now"]], dry_run=True)
+    edited = await ask("edit", id=letter.id, set={"cube": 2, "winner": "bob"}, by="mia", why="x")
+    assert edited["ok"] and edited["replay_would_give"]["outcome"] == "rated"
+    dry = await ask("replay", ids=[edited["new_id"]], dry_run=True)
     assert dry["outcomes"] == {"rated": 1} and dry["results"][0]["outcome"] == "rated"
     async with office.worker():
-        done = await ask("replay", ids=[edited["now"]])
+        done = await ask("replay", ids=[edited["new_id"]])
     assert done["ok"] and done["outcomes"] == {"rated": 1} and done["stopped"] == "" and done["all_listed"]
     [event] = await office.events()
     assert event.cube == 2 and event.players[1].score == 1
@@ -91,7 +91,7 @@ async def test_show_edit_replay(office: Office, ask: Ask) -> None:
 @pytest.mark.parametrize("message", [{"message": "[]"}, {"message_base64": "W10="}])
 async def test_an_edit_may_give_the_whole_message(office: Office, ask: Ask, message: dict[str, str]) -> None:
     [letter] = await office.die(b"{")
-    edited = await ask("edit", id=letter.id, who="mia", why="x", anyway=True, **message)
+    edited = await ask("edit", id=letter.id, by="mia", why="x", force=True, **message)
     assert edited["ok"]
     [now] = await office.dead()
     assert now.message == b"[]"
@@ -100,7 +100,7 @@ async def test_an_edit_may_give_the_whole_message(office: Office, ask: Ask, mess
 async def test_discard_and_import(office: Office, ask: Ask) -> None:
     await office.die(b"{", b"[")
     kept = (await ask("export"))["dead_letters"]
-    assert (await ask("discard", reasons=["malformed"], who="mia", why="noise"))["discarded"] == 2
+    assert (await ask("discard", reasons=["malformed"], by="mia", why="noise"))["discarded"] == 2
     assert await ask("import", dead_letters=kept) == {"ok": True, "restored": 2, "before": 0, "there": 0}
     assert (await ask("import", dead_letters=kept))["before"] == 2
 
@@ -109,8 +109,8 @@ async def test_discard_and_import(office: Office, ask: Ask) -> None:
     ("name", "request_", "error"),
     [
         ("replay", {}, "ids: say which are meant"),
-        ("discard", {"who": "a", "why": "b"}, "ids: say which are meant"),
-        ("discard", {"all": True}, "who: field required"),
+        ("discard", {"by": "a", "why": "b"}, "ids: say which are meant"),
+        ("discard", {"all": True}, "by: field required"),
         ("replay", {"ids": ["x"]}, 'id: "x" is not allowed'),
         ("replay", {"all": True, "rate": 0}, "rate: "),
         ("replay", {"all": True, "never_rated": "x"}, "never_rated: it goes with force_late"),
@@ -122,7 +122,7 @@ async def test_discard_and_import(office: Office, ask: Ask) -> None:
         ("show", None, "id: field required"),
         ("list", {"ladder": "there"}, 'ladder: "there" is not configured'),
         ("list", {"after": "x"}, 'id: "x" is not allowed'),
-        ("edit", {"id": "1-1", "who": "a", "why": "b", "set": {"a": 1}}, "id: 1-1 is no dead letter"),
+        ("edit", {"id": "1-1", "by": "a", "why": "b", "set": {"a": 1}}, "id: 1-1 is no dead letter"),
         ("import", {"dead_letters": [{}]}, "ladder: field required"),
     ],
 )
@@ -142,7 +142,7 @@ async def test_an_edit_says_what_it_cannot_do(office: Office, ask: Ask) -> None:
         ({"message": "{"}, "set: nothing would be changed"),
         ({"message_base64": "*"}, "message: it cannot be decoded"),
     ):
-        answer = await ask("edit", id=letter.id, who="a", why="b", **fields)
+        answer = await ask("edit", id=letter.id, by="a", why="b", **fields)
         assert answer["ok"] is False and answer["error"].startswith(error)
 
 
@@ -171,7 +171,7 @@ async def test_a_redis_that_does_not_answer_is_waited_for_by_a_replay(
     assert len(await office.events()) == 200
     # And another job answers instead of hanging
     monkeypatch.setattr(office.redis, "execute_command", _refusing)
-    assert "Redis did not answer" in (await ask("discard", all=True, who="a", why="b"))["error"]
+    assert "Redis did not answer" in (await ask("discard", all=True, by="a", why="b"))["error"]
 
 
 async def test_a_long_replay_goes_in_parts(office: Office, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +187,7 @@ async def _refusing(*arguments: Any, **options: Any) -> Any:
 
 
 def test_the_jobs_are_known_to_the_worker_and_no_others() -> None:
-    for name in LETTER_JOBS:
+    for name in DEAD_LETTER_JOBS:
         raw = orjson.dumps({"f": name, "a": [{"all": True}], "k": {}, "et": 1, "t": None})
         assert decode_job(raw)["f"] == name and decode_job(raw)["a"] == [{"all": True}]
     raw = orjson.dumps({"f": "dead_letters_drop", "a": [], "k": {}, "et": 1, "t": None})

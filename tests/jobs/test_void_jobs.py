@@ -41,8 +41,8 @@ class Office:
         self.ladder = bench.ladder
 
     async def __call__(self, name: str, **request: Any) -> dict[str, Any]:
-        whole = {"ladder": self.ladder, "why": "a bot", "who": "eve", "patience": 5, **request}
-        answer: dict[str, Any] = await VOID_JOBS[name]({"desk": self.desk}, whole)
+        whole = {"ladder": self.ladder, "why": "a bot", "by": "eve", "timeout": 5, **request}
+        answer: dict[str, Any] = await VOID_JOBS[name]({"worker": self.desk, "job_id": "a-job"}, whole)
         assert json.loads(json.dumps(answer)) == answer
         return answer
 
@@ -58,7 +58,7 @@ async def test_a_match_is_taken_back_by_a_job(server: Endpoint, bench: Bench) ->
     assert [part["change"] for part in answer["players"]] == [-16, 16]
     assert (again["ok"], again["outcome"]) == (True, "already-voided")
     assert (await office("void_match", match_id="m-0"))["outcome"] == "unknown"
-    assert (await office("void_match", match_id="m-2", patience=0))["outcome"] == "waiting"
+    assert (await office("void_match", match_id="m-2", timeout=0))["outcome"] == "waiting"
     await office.desk.redis.aclose()
 
 
@@ -112,7 +112,7 @@ async def test_a_shadow_takes_nothing_back(server: Endpoint, bench: Bench) -> No
 
 @pytest.mark.parametrize("name", VOID_JOBS)
 def test_a_job_by_position_or_by_name_is_let_through(name: str) -> None:
-    request = {"match_id": "m-1", "why": "x", "who": "y"}
+    request = {"match_id": "m-1", "why": "x", "by": "y"}
     for job in ({"a": [request], "k": {}}, {"a": [], "k": request}):
         read = decode_job(json.dumps({"f": name, "et": 1, "t": None, **job}).encode())
         assert (read["f"], read["a"], read["k"]) == (name, [request], {})
@@ -131,7 +131,7 @@ async def test_a_server_enqueues_it(own_server: Server, tmp_path: Path) -> None:
             async with asyncio.timeout(20):
                 while not await redis.xlen(bench.keys.outbox):
                     await asyncio.sleep(0.02)
-            job = await pool.enqueue_job("void_match", {"match_id": "m-1", "why": "a bot", "who": "eve"})
+            job = await pool.enqueue_job("void_match", {"match_id": "m-1", "why": "a bot", "by": "eve"})
             assert job is not None
             answer = await job.result(timeout=20)
         assert answer["outcome"] == "voided", answer

@@ -99,7 +99,7 @@ def test_only_workers_with_the_adopted_settings_rate_and_adopting_switches_while
                 "adopt",
                 "--why",
                 "new divisor",
-                "--who",
+                "--by",
                 "ops",
                 "--yes",
                 "--force",

@@ -14,15 +14,23 @@ from redis.asyncio import Redis
 
 from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.dead_letters import Filter, Letters, Order, Outcome, Replay, Result, Setup
+from match_ratings_worker.dead_letters import (
+    DeadLetterFilter,
+    DeadLetterReplay,
+    DeadLetterStore,
+    ReplayOptions,
+    ReplayOutcome,
+    ReplayResult,
+)
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
-from match_ratings_worker.queries import DeadLetterEntry
-from match_ratings_worker.queries import read_dead_letters as all_letters
 from match_ratings_worker.rating import Backgammon, RatingSystem
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
+from match_ratings_worker.storage.dead_letter_entries import read_dead_letters as all_letters
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.ladder import LadderHandle
 from tests.support.clock import DAY, now_ms
 
 HORIZON = 14 * DAY
@@ -35,8 +43,8 @@ class Office:
         self.redis, self.ladder = redis, ladder
         self.system = system or Backgammon()
         self.keys = Keys(ladder)
-        self.setup = Setup(ladder, self.system, HORIZON, 30_000)
-        self.letters = Letters(redis, self.setup)
+        self.handle = LadderHandle(redis, ladder, self.system, horizon_ms=HORIZON, idle_ms=30_000)
+        self.letters = DeadLetterStore(self.handle)
         self.now = now_ms()
 
     def match(self, match_id: str, players: tuple[str, str] = ("ada", "bob"), **other: Any) -> dict[str, Any]:
@@ -95,7 +103,7 @@ class Office:
         intake = StreamConsumer(self.engine("worker"))
         task = asyncio.create_task(intake.run())
         try:
-            while not await self.letters.has_worker(30_000):
+            while not await self.letters.has_worker():
                 await asyncio.sleep(0.005)
             yield intake
         finally:
@@ -103,8 +111,8 @@ class Office:
             await task
 
     async def replay(
-        self, *ids: str, where: Filter | None = None, name: str | None = None, **order: Any
-    ) -> list[Result]:
+        self, *ids: str, where: DeadLetterFilter | None = None, name: str | None = None, **order: Any
+    ) -> list[ReplayResult]:
         """Replays with a worker at work."""
         async with self.worker():
             return await self.results(*ids, where=where, name=name, **order)
@@ -112,13 +120,15 @@ class Office:
     async def results(
         self,
         *ids: str,
-        where: Filter | None = None,
+        where: DeadLetterFilter | None = None,
         name: str | None = None,
         dry: bool = False,
         **order: Any,
-    ) -> list[Result]:
+    ) -> list[ReplayResult]:
         """Replays with whoever is at work."""
-        replay = Replay(self.redis, self.setup, Order(where or Filter(ids=ids), **order), name)
+        replay = DeadLetterReplay(
+            self.handle, ReplayOptions(where or DeadLetterFilter(ids=ids), **order), name
+        )
         results = replay.dry_run() if dry else replay.results()
         found = [result async for result in results]
         assert replay.total == len(found)
@@ -152,11 +162,11 @@ class Office:
         return found
 
 
-def outcomes(results: Iterable[Result]) -> list[str]:
+def outcomes(results: Iterable[ReplayResult]) -> list[str]:
     return [result.outcome.value for result in results]
 
 
-def tally(results: Iterable[Result]) -> dict[Outcome, int]:
+def tally(results: Iterable[ReplayResult]) -> dict[ReplayOutcome, int]:
     return dict(Counter(result.outcome for result in results))
 
 

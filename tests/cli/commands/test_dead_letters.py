@@ -112,14 +112,16 @@ def test_show_has_the_bytes_the_fields_what_is_wrong_and_what_to_do(desk: Desk) 
     assert '  players      ["ada", "bob"]\n' in ended.stdout
     assert "wrong: finished_at\n" in ended.stdout and "whole milliseconds since 1970" in ended.stdout
     hint = f"edit {letter} --set finished_at={desk.now // 1000}000"
-    assert hint in ended.stdout and "replayed now\n  still wrong: finished_at" in ended.stdout
+    assert hint in ended.stdout and "a replay would give\n  still wrong: finished_at" in ended.stdout
     # And the command that it names makes it valid
     ended = desk(*hint.split(), "--why", "seconds")
-    assert ended.returncode == 0 and ended.stderr.startswith("replayed now: rated: ada 1500 -> 1516, bob")
+    assert ended.returncode == 0 and ended.stderr.startswith(
+        "a replay would give: rated: ada 1500 -> 1516, bob"
+    )
     new = ended.stdout.split()[-1]
     assert "history\n" in desk("show", new).stdout and "seconds; before: {" in desk("show", new).stdout
     document = desk("show", new, "--json").json
-    assert document["replayed_now"]["outcome"] == "rated" and document["history"][0]["why"] == "seconds"
+    assert document["replay_would_give"]["outcome"] == "rated" and document["history"][0]["why"] == "seconds"
 
 
 def test_nothing_from_a_message_reaches_the_terminal_as_it_is(desk: Desk) -> None:
@@ -156,9 +158,7 @@ def test_replay_says_what_became_of_each_and_the_sum(desk: Desk, worker: Worker)
     dry = desk("replay", "--all", "--dry-run")
     assert dry.returncode == 0 and desk.redis.xrange(desk.keys.dead_letters) == before
     *rows, summary = dry.stdout.splitlines()
-    assert summary.startswith(
-        "nothing was changed; replayed now would be: rated 1, still wrong 2 (invalid 1,"
-    )
+    assert summary.startswith("nothing was changed; a replay would give: rated 1, still wrong 2 (invalid 1,")
     assert [ids[3], "rated", "-"] in [row.split() for row in rows]
     ended = desk("replay", "--all")
     assert ended.returncode == 0
@@ -169,10 +169,10 @@ def test_replay_says_what_became_of_each_and_the_sum(desk: Desk, worker: Worker)
     assert ended.returncode == 1
     gone, wrong, summary = ended.json_lines
     assert (gone["letter"], gone["outcome"]) == ("1-1", "gone")
-    assert wrong["outcome"] == "still-wrong" and wrong["reason"] == "malformed" and wrong["now"] != last
+    assert wrong["outcome"] == "still-wrong" and wrong["reason"] == "malformed" and wrong["new_id"] != last
     assert summary["dead_letters"] == 2 and summary["outcomes"] == {"still-wrong": 1, "gone": 1}
     # The run can be asked again
-    again = desk("replay", "--run", summary["run"], "--json")
+    again = desk("replay", "--resume", summary["replay"], "--json")
     assert again.returncode == 0 and again.json["outcomes"] == {"still-wrong": 1, "gone": 1}
     assert desk("replay", "--reason", "failed").stderr.endswith("there are no such dead letters\n")
 
@@ -193,7 +193,7 @@ def test_force_late(desk: Desk, worker: Worker) -> None:
     desk.redis.xtrim(desk.keys.outbox, maxlen=0, approximate=False)
     ended = desk("replay", letter, "--force-late")
     assert "not forced: the ledger does not go back to the day of this match" in ended.stdout
-    ended = desk("replay", letter, "--force-late", "--never-rated", "an outage", "--who", "mia")
+    ended = desk("replay", letter, "--force-late", "--never-rated", "an outage", "--by", "mia")
     assert ended.returncode == 0 and "replayed: rated 1" in ended.stdout
     [(_, kept)] = desk.redis.xrange(desk.keys.corrections)
     assert json.loads(kept[b"history"])[0]["why"] == "an outage"
@@ -228,9 +228,9 @@ def test_edit_in_an_editor(desk: Desk, tmp_path: Path) -> None:
 def test_edit_keeps_what_is_still_wrong_only_anyway(desk: Desk) -> None:
     [letter] = desk.die(desk.match("m", cube=3))
     text = one_line(desk("edit", letter, "--set", "cube=5", "--why", "x"), 2)
-    assert text.startswith(f"{letter} is still wrong and was not changed (--anyway keeps it): cube: 5")
-    ended = desk("edit", letter, "--set", "cube=5", "--why", "x", "--anyway", "--json")
-    assert ended.returncode == 0 and ended.json["replayed_now"]["outcome"] == "still-wrong"
+    assert text.startswith(f"{letter} is still wrong and was not changed (--force stores it): cube: 5")
+    ended = desk("edit", letter, "--set", "cube=5", "--why", "x", "--force", "--json")
+    assert ended.returncode == 0 and ended.json["replay_would_give"]["outcome"] == "still-wrong"
     assert one_line(desk("edit", letter, "--set", "cube=2", "--why", "x"), 1) == (
         f"{letter} is no dead letter of ladder {desk.ladder}"
     )
@@ -241,7 +241,7 @@ def test_discard_asks_or_wants_to_be_told(desk: Desk) -> None:
     assert one_line(desk("discard", ids[0]), 2).startswith("--why: it is required")
     assert one_line(desk("discard", "--reason", "malformed", "--why", "noise"), 2).startswith("--yes: ")
     assert desk.redis.xlen(desk.keys.dead_letters) == 3
-    ended = desk("discard", ids[0], "1-1", "--why", "noise", "--who", "mia")
+    ended = desk("discard", ids[0], "1-1", "--why", "noise", "--by", "mia")
     assert ended.returncode == 1 and ended.stdout == "discarded: 1\n"
     assert ended.stderr == f"match-ratings: 1-1: no such dead letter of ladder {desk.ladder}\n"
     ended = desk("discard", "--reason", "malformed", "--why", "noise", "--yes", "--json")
@@ -258,9 +258,9 @@ def test_export_and_import(desk: Desk, tmp_path: Path) -> None:
     assert desk("export").stdout == file.read_text()
     assert len(desk("export", "--reason", "malformed").stdout.splitlines()) == 1
     assert one_line(desk("export", "-o", str(file)), 2).startswith("--output: ")
-    assert desk("import", str(file)).stdout == "dead letters put back: 0; still there: 2\n"
+    assert desk("import", str(file)).stdout == "dead letters restored: 0; still there: 2\n"
     desk("discard", "--all", "--why", "moved", "--yes")
-    assert desk("import", str(file)).stdout == "dead letters put back: 2\n"
+    assert desk("import", str(file)).stdout == "dead letters restored: 2\n"
     assert desk("import", str(file), "--json").json == {"restored": 0, "before": 2, "there": 0}
     assert [row["message"] for row in desk("list", "--json").json_lines][1] != ""
     # And a file with a wrong line does nothing at all
@@ -284,10 +284,10 @@ def test_export_and_import(desk: Desk, tmp_path: Path) -> None:
         (["replay", "--all", "1-1"], "--all: it makes no sense with ids"),
         (["replay", "--all", "--rate", "0"], '--rate: "0" is not allowed'),
         (["replay", "--all", "--never-rated", "x"], "--never-rated: it goes with --force-late"),
-        (["replay", "--run", "a b"], '--run: "a b" is not allowed; a run\'s name is'),
-        (["replay", "--run", "x", "--all"], "--run: it makes no sense with"),
+        (["replay", "--resume", "a b"], '--resume: "a b" is not allowed; a replay\'s name is'),
+        (["replay", "--resume", "x", "--all"], "--resume: it makes no sense with"),
         (["edit", "1-1", "--set", "cube", "--why", "x"], '--set: "cube" is not allowed; use PATH=VALUE'),
-        (["replay", "--all", "--who", "\x1b[31m"], r'--who: "\u001b[31m" is not allowed'),
+        (["replay", "--all", "--by", "\x1b[31m"], r'--by: "\u001b[31m" is not allowed'),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(desk: Desk, arguments: list[str], sentence: str) -> None:
@@ -299,7 +299,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(desk: Desk, arguments: list[str
 @pytest.mark.parametrize("arguments", [["show", "1-1"], ["edit", "1-1", "--set", "a=1", "--why", "x"]])
 def test_what_is_not_there_is_exit_code_1(desk: Desk, arguments: list[str]) -> None:
     assert one_line(desk(*arguments), 1) == f"1-1 is no dead letter of ladder {desk.ladder}"
-    ended = desk("replay", "--run", "nosuch")
+    ended = desk("replay", "--resume", "nosuch")
     assert ended.returncode == 1 and 'there is no replay "nosuch"' in ended.stderr
 
 
@@ -335,7 +335,7 @@ def on_a_terminal(desk: Desk, *arguments: str, typed: bytes = b"", piped: bool =
 def test_on_a_terminal_there_is_a_bar_and_a_question(desk: Desk, worker: Worker) -> None:
     desk.die(*[desk.match(f"m-{n}", cube=3) for n in range(30)])
     # A bar, which does not get into the output, wherever that goes
-    shown, out = on_a_terminal(desk, "replay", "--all", "--rate", "60", "--each", "--json", piped=True)
+    shown, out = on_a_terminal(desk, "replay", "--all", "--rate", "60", "--verbose", "--json", piped=True)
     assert "Replaying" in shown and "still-wrong" not in shown
     assert [json.loads(line)["outcome"] for line in out.splitlines()[:-1]] == ["still-wrong"] * 30
     # A question, and the reason is asked for

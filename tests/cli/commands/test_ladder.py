@@ -63,10 +63,10 @@ def test_nothing_is_adopted_yet(site: Site) -> None:
 
 def test_adopting_is_kept_with_who_why_and_when(site: Site) -> None:
     site.configure(rules={"1.2.0": LONG_AGO})
-    done = site.adopt("--who", "ada")
+    done = site.adopt("--by", "ada")
     assert done.returncode == 0 and "these settings are adopted (backgammon, " in done.stdout
     site.configure(system="glicko2")
-    assert site.adopt("--json", "--who", "bob").json["changed"]
+    assert site.adopt("--json", "--by", "bob").json["changed"]
     shown = site.call("show")
     assert shown.returncode == 0 and not shown.stderr
     assert "by bob" in shown.stdout and "listed_rd" in shown.stdout and "the same" in shown.stdout
@@ -150,7 +150,7 @@ def test_who_was_faster_wins(site: Site, monkeypatch: pytest.MonkeyPatch) -> Non
         (["--why", " "], '--why: " " is not allowed; 1-500 printable characters'),
         (["--why", "x" * 501], "--why: "),
         (["--why", "a\nb"], '--why: "a\\nb" is not allowed'),
-        (["--why", "x", "--who", ""], '--who: "" is not allowed'),
+        (["--why", "x", "--by", ""], '--by: "" is not allowed'),
         ([], "missing option '--why'"),
     ],
 )

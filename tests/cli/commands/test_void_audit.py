@@ -104,12 +104,12 @@ def site(make_site: Callable[..., Site]) -> Site:
 def test_a_match_is_taken_back_and_a_second_time_it_is_said_so(site: Site) -> None:
     site.rate(match("m-1"), match("m-2"))
     with site.working():
-        result = site("void", "m-1", "--why", "a cheat", "--who", "eve")
+        result = site("void", "m-1", "--why", "a cheat", "--by", "eve")
         again = site("void", "m-1", "--why", "a cheat", "--json")
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
     assert re.fullmatch(
-        rf"m-1 on ladder {site.ladder} is taken back, as event \d+-\d+: a cheat \(eve\)", lines[0]
+        rf"m-1 on ladder {site.ladder} is voided, as event \d+-\d+: a cheat \(eve\)", lines[0]
     )
     assert [line.split() for line in lines[1:]] == [
         ["before", "change", "after", "player"],
@@ -118,7 +118,7 @@ def test_a_match_is_taken_back_and_a_second_time_it_is_said_so(site: Site) -> No
     ]
     assert again.code == 0
     assert (again.json["outcome"], again.json["why"]) == ("already-voided", "a cheat (eve)")
-    assert "was taken back before" in site("void", "m-1", "--why", "x").out
+    assert "was voided before" in site("void", "m-1", "--why", "x").out
     explained = site("explain", "m-1").out
     assert "Taken back as event" in explained
     assert site("audit").code == 0
@@ -132,7 +132,7 @@ def test_what_cannot_be_taken_back_is_said_with_exit_code_1(site: Site) -> None:
         (
             "m-2",
             "not-rated",
-            "was not rated: it changed no rating by the rules; there is nothing to take back",
+            "was not rated: it changed no rating by the rules; there is nothing to void",
         ),
         ("m-3", "not-rated", "was not rated: it is the dead letter "),
         ("m-4", "not-rated", "was not rated: it waits in the inbox as "),
@@ -150,10 +150,10 @@ def test_what_cannot_be_taken_back_is_said_with_exit_code_1(site: Site) -> None:
 def test_without_a_worker_it_waits_and_a_worker_does_it_later(site: Site) -> None:
     site.rate(match("m-1"))
     site.run(lambda bench: bench.redis.xgroup_destroy(bench.keys.inbox, "raters"))
-    result = site("void", "m-1", "--why", "x", "--wait", "0")
+    result = site("void", "m-1", "--why", "x", "--timeout", "0")
     assert result.code == 1
-    assert "is not taken back yet: no worker is running; the message" in result.err
-    assert site("void", "m-1", "--why", "x", "--wait", "0", "--json").json["outcome"] == "waiting"
+    assert "is not voided yet: no worker is running; the message" in result.err
+    assert site("void", "m-1", "--why", "x", "--timeout", "0", "--json").json["outcome"] == "waiting"
     site.rate()
     assert site.run(lambda bench: bench.counts()) == {"rated": 1, "voided": 1, "duplicate": 1}
     assert site("void", "m-1", "--why", "x").code == 0
@@ -163,7 +163,7 @@ def test_a_dry_run_changes_nothing(site: Site) -> None:
     site.rate(match("m-1"), match("m-2", ("cyd", "ada")))
     result = site("void", "m-1", "--why", "x", "--dry-run")
     assert result.code == 0
-    assert "would be taken back" in result.out and "+16  bob" in result.out
+    assert "would be voided" in result.out and "+16  bob" in result.out
     result = site("void", "--player", "ada", "--since", "1d", "--why", "x", "--dry-run")
     assert result.code == 0
     assert "2 matches against 2 opponents" in result.out
@@ -192,7 +192,7 @@ def test_the_matches_of_a_cheater_are_taken_back_newest_first(site: Site) -> Non
         result = site("void", "--player", "eve", "--since", since, "--why", "a bot", answer="y")
         again = site("void", "--player", "eve", "--since", since, "--why", "a bot", "--yes", "--json")
     assert result.code == 0, result.err
-    assert site.question == f"Take back 6 matches of eve on ladder {site.ladder}?"
+    assert site.question == f"Void 6 matches of eve on ladder {site.ladder}?"
     events = site.run(lambda bench: bench.events())
     voids = [event for event in events if event.cause == "void"]
     assert [event.match_id for event in voids] == ["m-8", "m-7", "m-6", "m-5", "m-4", "m-3", "m-2"]
@@ -205,7 +205,7 @@ def test_the_matches_of_a_cheater_are_taken_back_newest_first(site: Site) -> Non
         [f"+{back['bob']}", "4", "bob"],
         [f"+{back['cyd']}", "2", "cyd"],
     ]
-    assert "6 matches taken back; 1" in lines[-4]
+    assert "6 matches voided; 1" in lines[-4]
     # Run again it has nothing to do
     assert (again.code, again.json["outcomes"], again.json["matches"]) == (0, {}, [])
     assert site("audit", "--json").json["by_kind"] == {"receipt": 8}  # those that were deleted above
@@ -241,7 +241,7 @@ def test_games_of_closed_periods_are_told_apart(make_site: Callable[..., Site]) 
     with site.working():
         result = site("void", "--player", "ada", "--since", "10d", "--why", "x", "--yes", "--json")
     assert (result.code, result.json["outcomes"]) == (1, {"refused": 1, "voided": 1})
-    assert "m-1 cannot be taken back" in result.err
+    assert "m-1 cannot be voided" in result.err
     assert site("audit").code == 0
 
 
@@ -260,9 +260,9 @@ def test_games_of_closed_periods_are_told_apart(make_site: Callable[..., Site]) 
         (("--player", "ada", "--since", "2026-13-01", "--why", "x"), '--since: "2026-13-01" is not allowed'),
         (("m-1", "--why", " "), '--why: " " is not allowed'),
         (("m-1", "--why", "x" * 501), "--why: "),
-        (("m-1", "--why", "x", "--who", "\n"), '--who: "\\n" is not allowed'),
+        (("m-1", "--why", "x", "--by", "\n"), '--by: "\\n" is not allowed'),
         (("m\n1", "--why", "x"), 'MATCH: "m\\n1" is not allowed'),
-        (("m-1", "--why", "x", "--wait", "-1"), '--wait: "-1" is not allowed'),
+        (("m-1", "--why", "x", "--timeout", "-1"), '--timeout: "-1" is not allowed'),
     ],
 )
 def test_wrong_input_is_one_line_with_exit_code_2(site: Site, arguments: tuple[str, ...], words: str) -> None:
@@ -284,7 +284,7 @@ def test_a_player_who_is_not_known_is_not_taken_for_one_without_games(site: Site
     )
     assert (result.code, result.out) == (
         0,
-        f"ada on ladder {site.ladder}: no match in this time that can be taken back\n",
+        f"ada on ladder {site.ladder}: no match in this time that can be voided\n",
     )
 
 

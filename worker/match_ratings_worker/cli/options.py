@@ -20,7 +20,7 @@ _UNITS: Final = {"min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 7 * DAY_MS
 
 WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for the ledger.")]
 WhoOption = Annotated[
-    str | None, typer.Option("--who", metavar="NAME", help="Who you are; your user name by default.")
+    str | None, typer.Option("--by", metavar="NAME", help="Who you are; your user name by default.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
@@ -30,7 +30,7 @@ def reason(why: str, who: str | None) -> str:
 
     by = who if who is not None else user_name()
     text = f"{why.strip()} ({by.strip()})"
-    for name, value in (("--why", why), ("--who", by)):
+    for name, value in (("--why", why), ("--by", by)):
         if not value.strip() or not value.isprintable() or len(text) > _LONGEST:
             allowed = f"printable characters are, {_LONGEST} at most with both"
             raise CommandError(f"{name}: {quote(value)} is not allowed; {allowed}", WRONG_INPUT)

@@ -9,12 +9,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from match_ratings_worker.cli.installation import UNAVAILABLE, WRONG_INPUT, CommandError
+from match_ratings_worker.cli.installation import UNAVAILABLE, WRONG_INPUT, CommandError, Installation
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["connection", "refusals", "run", "unavailable"]
+    from match_ratings_worker.storage.ladder import LadderHandle
+
+__all__ = ["connection", "refusals", "run", "run_on_ladder", "unavailable"]
 
 T = TypeVar("T")
 
@@ -48,6 +50,20 @@ def run(url: str, act: Callable[[Redis], Awaitable[T]]) -> T:
     except refusals() as error:
         raise unavailable(url, error) from None
     except Unreadable as error:
+        raise CommandError(str(error), UNAVAILABLE) from None
+
+
+def run_on_ladder(
+    installation: Installation, ladder: str | None, act: Callable[[LadderHandle], Awaitable[T]]
+) -> T:
+    """Runs `act` with the ladder of this name; an archive that cannot be read ends the command too."""
+    from match_ratings_worker.environment import ladder_handle
+    from match_ratings_worker.ledger.sqlite_archive import ArchiveError
+
+    chosen, settings = installation.ladder(ladder), installation.settings
+    try:
+        return run(settings.redis_url, lambda redis: act(ladder_handle(redis, settings, chosen)))
+    except ArchiveError as error:
         raise CommandError(str(error), UNAVAILABLE) from None
 
 

@@ -19,7 +19,7 @@ from match_ratings_worker.storage.dead_letter_entries import (
     message_fields,
 )
 from match_ratings_worker.storage.stream_ids import is_stream_id
-from match_ratings_worker.text import quote
+from match_ratings_worker.text import describe_error, quote
 
 __all__ = ["ExportedDeadLetter", "InvalidExport", "export_document"]
 
@@ -102,9 +102,7 @@ class ExportedDeadLetter(BaseModel):
         try:
             found = cls.model_validate_json(line) if isinstance(line, bytes) else cls.model_validate(line)
         except ValidationError as error:
-            item = error.errors(include_url=False)[0]
-            where = ".".join(map(str, item["loc"])) or "record"
-            raise InvalidExport(f"{where}: {item['msg'][:1].lower()}{item['msg'][1:200]}") from None
+            raise InvalidExport(describe_error(error, whole="line")) from None
         if found.ladder != ladder:
             text = f"ladder: {quote(found.ladder)} is not allowed; it was exported from another ladder"
             raise InvalidExport(text)

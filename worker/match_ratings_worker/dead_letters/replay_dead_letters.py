@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from itertools import islice
 from typing import Final
 
+from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore, raise_if_cancelled
 from match_ratings_worker.dead_letters.dry_run import DryRun
 from match_ratings_worker.dead_letters.replay_candidates import Replayable, ReplayCandidates
@@ -31,8 +32,6 @@ __all__ = ["DeadLetterReplay"]
 
 #: Letters moved in one step.
 _CHUNK: Final = 64
-#: Shortest and longest pause between two checks of the inbox and the log, in seconds.
-_PAUSES: Final = (0.005, 0.1)
 
 
 class DeadLetterReplay:
@@ -66,7 +65,7 @@ class DeadLetterReplay:
         rate, inbox = RateLimiter(options.rate), InboxLimit(options.inbox_limit)
         if candidates.has_more or in_flight:
             self.stopped = await stall.reason_to_stop(now=True)
-        pause = _PAUSES[0]
+        backoff = Backoff(0.005, 0.1)
         while not self.stopped:
             raise_if_cancelled()
             done = await self._prepare(candidates)
@@ -83,10 +82,9 @@ class DeadLetterReplay:
             else:
                 self.stopped = await stall.reason_to_stop()
             if done:
-                pause = _PAUSES[0]
+                backoff.reset()
             else:
-                await asyncio.sleep(pause)
-                pause = min(pause * 1.5, _PAUSES[1])
+                await asyncio.sleep(backoff.next_pause())
         for letter_id in in_flight:
             yield ReplayResult(letter_id, ReplayOutcome.WAITING)
         for letter_id in (*(ready.letter.id for ready in self._ready), *candidates.remaining_ids):

@@ -19,7 +19,7 @@ from match_ratings_worker.queries import Unreadable
 from match_ratings_worker.runtime.worker_context import WorkerContext
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.text import quote
+from match_ratings_worker.text import describe_error, quote
 
 __all__ = [
     "KEEP_ANSWER_SECONDS",
@@ -76,7 +76,7 @@ def job_function(
             ladder = _ladder(context, read.ladder)
             return {"ok": True, **await act(ladder, read, job_id)}
         except ValidationError as error:
-            return {"ok": False, "error": _describe(error)}
+            return {"ok": False, "error": describe_error(error, whole="request")}
         except errors as error:
             return {"ok": False, "error": str(error)}
         except CONNECTION_ERRORS as error:
@@ -97,9 +97,3 @@ def _ladder(context: WorkerContext, name: str | None) -> LadderHandle:
         raise RequestRefused(f"ladder: {quote(name)} is not configured; use one of {known}")
     ladder = context.ladders[name or next(iter(context.ladders))]
     return ladder_handle(context.redis, context.settings, ladder)
-
-
-def _describe(error: ValidationError) -> str:
-    item = error.errors(include_url=False)[0]
-    where = ".".join(map(str, item["loc"])) or "request"
-    return f"{where}: {item['msg'][:1].lower()}{item['msg'][1:200]}"

@@ -11,6 +11,7 @@ from typing import Final
 from match_ratings import MatchVoided, RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker import queries
+from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.receipts import Receipt
@@ -23,8 +24,6 @@ __all__ = ["send_voids", "void_match", "void_matches", "wait_for_voids"]
 
 #: Messages sent, and receipts read, in one step.
 _PAGE: Final = 500
-#: Shortest and longest pause between two checks for results, in seconds.
-_PAUSES: Final = (0.005, 0.2)
 
 
 async def void_match(ladder: LadderHandle, match_id: str, why: str, *, timeout: float) -> VoidResult:
@@ -79,21 +78,20 @@ async def wait_for_voids(
     """
     waiting = {result.message_id: result for result in sent}
     letters_from = f"{min(map(stream_id_ms, waiting), default=0)}-0"
-    pause, progress_at = _PAUSES[0], time.monotonic()
+    backoff, progress_at = Backoff(0.005, 0.2), time.monotonic()
     while waiting:
         settled, letters_from = await _refused(ladder, waiting, letters_from)
         settled += await _voided(ladder, list(waiting.values())[:_PAGE])
         for result in settled:
             waiting.pop(result.message_id, None)
         if settled:
-            pause, progress_at = _PAUSES[0], time.monotonic()
+            backoff, progress_at = Backoff(0.005, 0.2), time.monotonic()
             yield settled
             continue
         if time.monotonic() - progress_at >= timeout:
             yield list(waiting.values())
             return
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, _PAUSES[1])
+        await asyncio.sleep(backoff.next_pause())
 
 
 async def _voided(ladder: LadderHandle, waiting: Sequence[VoidResult]) -> list[VoidResult]:

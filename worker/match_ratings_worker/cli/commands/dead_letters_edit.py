@@ -1,4 +1,4 @@
-"""`dead-letters edit` and `discard`: put a message right, or take it out for good."""
+"""`dead-letters edit` and `discard`: correct a message, or remove it for good."""
 
 from __future__ import annotations
 
@@ -7,29 +7,22 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from match_ratings_worker.cli.commands.dead_letters_show import says
+from match_ratings_worker.cli.commands.dead_letters_show import describe_dry_run
 from match_ratings_worker.cli.console import note, print_json
 from match_ratings_worker.cli.dead_letter_options import (
     AllOption,
-    BeforeOption,
     IdArgument,
-    IdsArgument,
-    MatchOption,
-    PlayerOption,
-    ReasonOption,
-    SinceOption,
     WhyOption,
-    carry_out,
-    checked_letter,
-    meant,
-    setup_of,
-    some_meant,
-    who_and_why,
+    checked_letter_id,
+    require_selection,
+    signed_by,
+    with_filter_options,
 )
 from match_ratings_worker.cli.installation import (
     NOT_FOUND,
@@ -40,13 +33,13 @@ from match_ratings_worker.cli.installation import (
     load_installation,
 )
 from match_ratings_worker.cli.options import WhoOption, YesOption, ask
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.text import quote
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings_worker.dead_letters import Edited
-    from match_ratings_worker.queries import DeadLetterEntry
+    from match_ratings_worker.dead_letters import DeadLetterFilter, EditResult
+    from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
+    from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["discard", "edit"]
 
@@ -57,61 +50,62 @@ def edit(
         list[str] | None,
         typer.Option("--set", metavar="PATH=VALUE", help="Set a value, e.g. cube=2 or players.0=ada."),
     ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option("--unset", metavar="PATH", help="Take a value out.")
+    removed: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="PATH", help="Remove a value.")
     ] = None,
     why: WhyOption = None,
-    who: WhoOption = None,
-    anyway: Annotated[bool, typer.Option("--anyway", help="Keep it also if it is still wrong.")] = False,
+    by: WhoOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Store it even if it is still wrong.")] = False,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
     """Change the message of a dead letter: single values with --set and --unset, else in $EDITOR.
 
-    A value is read as JSON if it is JSON, else as text. The result is checked before it is kept, and if
-    it is still wrong it is not kept (exit code 2), unless --anyway. The message as it was, who, when and
-    why stay in the letter's history. A letter that was edited has a new id; replay it then.
+    A value is JSON, or else text. The result is checked first: if it is still wrong it is not stored (exit
+    code 2), unless --force. The letter's history keeps the original message, author, time and reason. A
+    letter that was edited has a new id; replay it then.
     """
-    from match_ratings_worker.dead_letters import Letters
-    from match_ratings_worker.dead_letters import edit as put_right
+    checked_letter_id(letter_id)
+    installation = load_installation()
+    name = installation.ladder(ladder).name
 
-    checked_letter(letter_id)
-    site = load_installation()
-    setup = setup_of(site, ladder)
+    async def get(handle: LadderHandle) -> DeadLetterEntry | None:
+        from match_ratings_worker.dead_letters import DeadLetterStore
 
-    async def get(redis: Redis) -> DeadLetterEntry | None:
-        [letter] = await Letters(redis, setup).get([letter_id])
+        [letter] = await DeadLetterStore(handle).get([letter_id])
         return letter
 
-    letter = carry_out(site, get)
+    letter = run_on_ladder(installation, ladder, get)
     if letter is None:
-        raise CommandError(f"{letter_id} is no dead letter of ladder {setup.ladder}", NOT_FOUND)
-    message = _assigned(letter.message, values or (), without or ())
+        raise CommandError(f"{letter_id} is no dead letter of ladder {name}", NOT_FOUND)
+    message = _with_values(letter.message, values or (), removed or ())
     while True:
-        if not values and not without:
+        if not values and not removed:
             message = _in_editor(message)
         if message == letter.message:
             raise CommandError("nothing was changed", WRONG_INPUT)
-        by, reason = who_and_why(who, why)
-        why = reason
+        author, why = signed_by(by, why)
 
-        async def put(redis: Redis, message: bytes = message, by: str = by, reason: str = reason) -> Edited:
-            letters = Letters(redis, setup)
-            return await put_right(letters, setup, letter, message, who=by, why=reason, anyway=anyway)
+        async def put(
+            handle: LadderHandle, message: bytes = message, author: str = author, why: str = why
+        ) -> EditResult:
+            from match_ratings_worker.dead_letters import edit_dead_letter
 
-        edited = carry_out(site, put)
-        if edited.now or edited.gone or values or without or not sys.stdin.isatty():
+            return await edit_dead_letter(handle, letter, message, by=author, why=why, force=force)
+
+        edited = run_on_ladder(installation, ladder, put)
+        if edited.new_id or edited.gone or values or removed or not sys.stdin.isatty():
             break
-        note(f"it is still wrong: {edited.verdict.detail}")
+        note(f"it is still wrong: {edited.dry_run.detail}")
         if not typer.confirm("Edit it again?", default=True, err=True):
             break
     _report(letter_id, edited, json=json)
 
 
-def _assigned(message: bytes, values: list[str] | tuple[()], without: list[str] | tuple[()]) -> bytes:
-    from match_ratings_worker.dead_letters import NotAllowed, assigned
+def _with_values(message: bytes, values: Sequence[str], removed: Sequence[str]) -> bytes:
+    from match_ratings_worker.dead_letters import InvalidEdit, edited_message
 
-    if not values and not without:
+    if not values and not removed:
         return message
     pairs = []
     for text in values:
@@ -122,19 +116,19 @@ def _assigned(message: bytes, values: list[str] | tuple[()], without: list[str] 
             )
         pairs.append((path, value))
     try:
-        return assigned(message, pairs, without)
-    except NotAllowed as error:
+        return edited_message(message, pairs, removed)
+    except InvalidEdit as error:
         raise CommandError(str(error), WRONG_INPUT) from None
 
 
 def _in_editor(message: bytes) -> bytes:
-    """The message as somebody leaves it in an editor, where JSON is laid out over several lines."""
-    from match_ratings_worker.dead_letters.edit_message import compact, laid_out
+    """The message after somebody has edited it as a file, where JSON has several lines."""
+    from match_ratings_worker.dead_letters import format_message, minify_message
 
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="match-ratings-") as folder:
         file = Path(folder) / "message.json"
-        shown = laid_out(message)
+        shown = format_message(message)
         file.write_bytes(shown)
         try:
             ended = subprocess.run([*shlex.split(command), str(file)], check=False)
@@ -145,73 +139,71 @@ def _in_editor(message: bytes) -> bytes:
                 f"EDITOR: {command} ended with {ended.returncode}; nothing was changed", WRONG_INPUT
             )
         left = file.read_bytes()
-    return message if left == shown else compact(left)
+    return message if left == shown else minify_message(left)
 
 
-def _report(letter_id: str, edited: Edited, *, json: bool) -> None:
+def _report(letter_id: str, edited: EditResult, *, json: bool) -> None:
     if json:
-        verdict = {"outcome": edited.verdict.outcome.value, "detail": edited.verdict.detail}
-        print_json({"letter": letter_id, "now": edited.now or None, "replayed_now": verdict})
+        result = {"outcome": edited.dry_run.outcome.value, "detail": edited.dry_run.detail}
+        print_json({"letter": letter_id, "new_id": edited.new_id or None, "replay_would_give": result})
     if edited.gone:
         raise CommandError(
             f"{letter_id} is no longer there: replayed, discarded, or edited by somebody", NOT_FOUND
         )
-    if not edited.now:
-        text = f"{letter_id} is still wrong and was not changed (--anyway keeps it): {edited.verdict.detail}"
+    if not edited.new_id:
+        text = f"{letter_id} is still wrong and was not changed (--force stores it): {edited.dry_run.detail}"
         raise CommandError(text, WRONG_INPUT)
     if not json:
-        print(f"{letter_id} is now {edited.now}")
-        note(f"replayed now: {says(edited.verdict)}")
+        print(f"{letter_id} is now {edited.new_id}")
+        note(f"a replay would give: {describe_dry_run(edited.dry_run)}")
 
 
+@with_filter_options()
 def discard(
-    ids: IdsArgument = None,
-    reasons: ReasonOption = None,
-    since: SinceOption = None,
-    before: BeforeOption = None,
-    player: PlayerOption = None,
-    match_id: MatchOption = None,
+    where: DeadLetterFilter,
     every: AllOption = False,
     why: WhyOption = None,
-    who: WhoOption = None,
+    by: WhoOption = None,
     yes: YesOption = False,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take dead letters out for good. They are kept, with who, when and why, in the stream
+    """Remove dead letters for good. They are kept, with author, time and reason, in the stream
     `ratings:{<ladder>}:discarded`, and nothing rates them any more.
 
     Say which: ids, filters, or --all. Where no ids are given it counts them and asks first.
     """
-    from match_ratings_worker.dead_letters import Letters
+    require_selection(where, every=every)
+    author, why = signed_by(by, why)
+    installation = load_installation()
+    name = installation.ladder(ladder).name
 
-    where = some_meant(meant(ids, reasons, since, before, player, match_id), every=every)
-    by, reason = who_and_why(who, why)
-    site = load_installation()
-    setup = setup_of(site, ladder)
+    async def count(handle: LadderHandle) -> tuple[int, str]:
+        from match_ratings_worker.dead_letters import DeadLetterStore
 
-    async def find(redis: Redis) -> tuple[int, str]:
-        letters = Letters(redis, setup)
-        until = await letters.newest()
-        return (await letters.reasons(where, until=until)).total(), until
+        letters = DeadLetterStore(handle)
+        until = await letters.newest_id()
+        return (await letters.count_by_reason(where, until=until)).total(), until
 
-    count, until = carry_out(site, find)
-    if count and not where.ids and not yes:
-        ask(f"Discard {count} dead letters of ladder {setup.ladder}?")
+    number, until = run_on_ladder(installation, ladder, count)
+    if number and not where.ids and not yes:
+        ask(f"Discard {number} dead letters of ladder {name}?")
 
-    async def act(redis: Redis) -> tuple[int, list[str]]:
-        letters = Letters(redis, setup)
+    async def act(handle: LadderHandle) -> tuple[int, list[str]]:
+        from match_ratings_worker.dead_letters import DeadLetterStore
+
+        letters = DeadLetterStore(handle)
         if not where.ids:
-            return await letters.discard_all(where, until=until, who=by, why=reason), []
-        taken = [letter.id async for letter in letters.find(where)]
-        done = await letters.discard(taken, who=by, why=reason)
+            return await letters.discard_matching(where, until=until, by=author, why=why), []
+        chosen = [letter.id async for letter in letters.find(where)]
+        done = await letters.discard(chosen, by=author, why=why)
         return len(done), [letter_id for letter_id in where.ids if letter_id not in done]
 
-    discarded, missing = carry_out(site, act)
+    discarded, missing = run_on_ladder(installation, ladder, act)
     if json:
         print_json({"discarded": discarded, "missing": missing})
     else:
         print(f"discarded: {discarded}")
     if missing:
         text = f"{', '.join(missing[:5])}{' ...' if len(missing) > 5 else ''}: no such dead letter"
-        raise CommandError(f"{text} of ladder {setup.ladder}", NOT_FOUND)
+        raise CommandError(f"{text} of ladder {name}", NOT_FOUND)

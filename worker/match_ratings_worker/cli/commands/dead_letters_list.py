@@ -1,4 +1,4 @@
-"""`dead-letters`: what could not be rated, and what can be done about it."""
+"""`dead-letters list`, and the group of the dead-letters commands."""
 
 from __future__ import annotations
 
@@ -8,35 +8,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.commands import dead_letters_edit as letters_change
-from match_ratings_worker.cli.commands import dead_letters_replay as letters_replay
-from match_ratings_worker.cli.commands import dead_letters_show as letters_show
-from match_ratings_worker.cli.commands import dead_letters_transfer as letters_files
+from match_ratings_worker.cli.commands import (
+    dead_letters_edit,
+    dead_letters_replay,
+    dead_letters_show,
+    dead_letters_transfer,
+)
 from match_ratings_worker.cli.console import Column, Sheet, fields, heading, moment, note, print_json
 from match_ratings_worker.cli.dead_letter_options import (
-    BeforeOption,
-    MatchOption,
-    PlayerOption,
-    ReasonOption,
-    SinceOption,
-    carry_out,
-    checked_letter,
-    meant,
-    setup_of,
+    checked_letter_id,
+    with_filter_options,
 )
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation, whole_number
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from collections import Counter
 
-    from match_ratings_worker.dead_letters import Filter
-    from match_ratings_worker.queries import DeadLetterEntry
+    from match_ratings_worker.dead_letters import DeadLetterFilter
+    from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
+    from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="See, put right and replay what could not be rated.")
+app = typer.Typer(no_args_is_help=True, help="See, edit and replay messages that could not be rated.")
 
-#: Dead letters that are printed at once.
+#: Dead letters printed at once.
 _PAGE = 100
 #: Bytes of a message that a table shows.
 _SHOWN = 100
@@ -44,20 +41,17 @@ _SHOWN = 100
 
 @app.callback()
 def _group() -> None:
-    """See, put right and replay what could not be rated."""
+    """See, edit and replay messages that could not be rated."""
 
 
-@app.command("list", short_help="Show what could not be rated, and why.")
-def list_letters(
-    reasons: ReasonOption = None,
-    since: SinceOption = None,
-    before: BeforeOption = None,
-    player: PlayerOption = None,
-    match_id: MatchOption = None,
-    counts: Annotated[bool, typer.Option("--counts", help="Only how many have each reason.")] = False,
+@app.command("list", short_help="List messages that could not be rated, and why.")
+@with_filter_options(ids=False)
+def list_dead_letters(
+    where: DeadLetterFilter,
+    counts: Annotated[bool, typer.Option("--counts", help="Only the number of each reason.")] = False,
     limit: Annotated[
         int,
-        typer.Option(parser=whole_number("--limit", 0), metavar="N", help="At most so many; 0 for all."),
+        typer.Option(parser=whole_number("--limit", 0), metavar="N", help="At most N; 0 for all."),
     ] = 20,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Go on after this one, on the next page.")
@@ -69,43 +63,38 @@ def list_letters(
 
     With --json the whole message: as text in `message`, or in `message_base64` if it is not UTF-8.
     """
-    site = load_installation()
-    setup = setup_of(site, ladder)
-    where = meant(None, reasons, since, before, player, match_id)
-    last = None if after is None else checked_letter(after)
+    last = None if after is None else checked_letter_id(after)
     printer = _Printer(json=json)
 
-    async def act(redis: Redis) -> None:
-        from match_ratings_worker.dead_letters import Letters
+    async def act(handle: LadderHandle) -> None:
+        from match_ratings_worker.dead_letters import DeadLetterStore
 
-        letters = Letters(redis, setup)
+        letters = DeadLetterStore(handle)
         if counts:
-            _print_counts(await letters.reasons(where), where, json=json)
+            _print_counts(await letters.count_by_reason(where), where, json=json)
             return
-        count = 0
-        shown = ""
+        count, shown = 0, ""
         async for letter in letters.find(where, before=last):
             if limit and count == limit:
                 printer.flush()
                 note(f"{count} shown, there are more; --after {shown} goes on, --limit 0 shows all")
                 return
-            count += 1
-            shown = letter.id
+            count, shown = count + 1, letter.id
             printer.add(letter)
         printer.flush()
         if not count:
             note(_none(where) if last is None else "there are no more")
 
-    carry_out(site, act)
+    run_on_ladder(load_installation(), ladder, act)
 
 
-def _none(where: Filter) -> str:
-    if where.all:
+def _none(where: DeadLetterFilter) -> str:
+    if where.is_empty:
         return "there are no dead letters"
     return "there are no dead letters " + ("with this reason" if where.reasons else "of this kind")
 
 
-def _print_counts(counts: Any, where: Filter, *, json: bool) -> None:
+def _print_counts(counts: Counter[str], where: DeadLetterFilter, *, json: bool) -> None:
     if json:
         print_json({"dead_letters": counts.total(), "by_reason": dict(counts.most_common())})
         return
@@ -118,23 +107,22 @@ def _print_counts(counts: Any, where: Filter, *, json: bool) -> None:
 
 
 class _Printer:
-    """Prints dead letters, some at once."""
+    """Prints dead letters in pages."""
 
     def __init__(self, *, json: bool) -> None:
         self._json = json
         self._page: list[DeadLetterEntry] = []
-        self._sheet = Sheet(
-            *(Column(title) for title in ("id", "dead since", "reason", "attempts", "detail", "message"))
-        )
+        titles = ("id", "dead since", "reason", "attempts", "detail", "message")
+        self._sheet = Sheet(*map(Column, titles))
 
     def add(self, letter: DeadLetterEntry) -> None:
-        """Takes the next one."""
+        """Adds the next letter and prints the page when it is full."""
         self._page.append(letter)
         if len(self._page) == _PAGE:
             self.flush()
 
     def flush(self) -> None:
-        """Prints what is not printed yet."""
+        """Prints the letters that are not printed yet."""
         if not self._page:
             return
         if self._json:
@@ -149,14 +137,8 @@ class _Printer:
 
 
 def _row(letter: DeadLetterEntry) -> tuple[str, ...]:
-    return (
-        letter.id,
-        moment(letter.dead_at),
-        letter.reason,
-        str(letter.attempts),
-        letter.detail,
-        _beginning(letter.message),
-    )
+    died, begin = moment(letter.dead_at), _beginning(letter.message)
+    return letter.id, died, letter.reason, str(letter.attempts), letter.detail, begin
 
 
 def _print_block(letter: DeadLetterEntry) -> None:
@@ -171,17 +153,17 @@ def _beginning(message: bytes) -> str:
 
 
 def _document(letter: DeadLetterEntry) -> dict[str, Any]:
-    from match_ratings_worker.dead_letters.edit_history import entries, message_parts
+    from match_ratings_worker.storage.dead_letter_entries import history_items, message_fields
 
     found = {**asdict(letter), "message": None, "message_base64": None}
-    return {**found, **message_parts(letter.message), "history": entries(letter.history)}
+    return {**found, **message_fields(letter.message), "history": history_items(letter.history)}
 
 
-app.command(short_help="Show one whole, what is wrong with it, and what would make it valid.")(
-    letters_show.show
+app.command(short_help="Show one in full, what is wrong with it, and what would make it valid.")(
+    dead_letters_show.show
 )
-app.command(short_help="Have dead letters rated again.")(letters_replay.replay)
-app.command(short_help="Put the message of a dead letter right.")(letters_change.edit)
-app.command(short_help="Take dead letters out for good, with a reason.")(letters_change.discard)
-app.command(short_help="Write dead letters as JSON lines.")(letters_files.export)
-app.command("import", short_help="Put exported dead letters back.")(letters_files.import_letters)
+app.command(short_help="Have dead letters rated again.")(dead_letters_replay.replay)
+app.command(short_help="Correct the message of a dead letter.")(dead_letters_edit.edit)
+app.command(short_help="Remove dead letters for good, with a reason.")(dead_letters_edit.discard)
+app.command(short_help="Write dead letters as JSON lines.")(dead_letters_transfer.export)
+app.command("import", short_help="Restore exported dead letters.")(dead_letters_transfer.restore)

@@ -10,16 +10,8 @@ import typer
 from match_ratings_worker.cli.console import Column, Sheet, note, print_json
 from match_ratings_worker.cli.dead_letter_options import (
     AllOption,
-    BeforeOption,
-    IdsArgument,
-    MatchOption,
-    PlayerOption,
-    ReasonOption,
-    SinceOption,
-    carry_out,
-    meant,
-    setup_of,
-    some_meant,
+    require_selection,
+    with_filter_options,
 )
 from match_ratings_worker.cli.installation import (
     NOT_FOUND,
@@ -33,29 +25,30 @@ from match_ratings_worker.cli.installation import (
 )
 from match_ratings_worker.cli.options import WhoOption, reason, user_name
 from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.text import quote
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings_worker.dead_letters import Replay, Result, Summary
+    from match_ratings_worker.dead_letters import (
+        DeadLetterFilter,
+        DeadLetterReplay,
+        ReplayResult,
+        ReplaySummary,
+    )
+    from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["replay"]
 
-#: Results that are printed at once.
+#: Results printed at once.
 _PAGE = 100
 
 
+@with_filter_options()
 def replay(
-    ids: IdsArgument = None,
-    reasons: ReasonOption = None,
-    since: SinceOption = None,
-    before: BeforeOption = None,
-    player: PlayerOption = None,
-    match_id: MatchOption = None,
+    where: DeadLetterFilter,
     every: AllOption = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would become of each; change nothing.")
+        bool, typer.Option("--dry-run", help="Show the outcome that each would have; change nothing.")
     ] = False,
     rate: Annotated[
         int | None,
@@ -77,82 +70,83 @@ def replay(
             help="Your word, and reason, that they were not rated, where the ledger cannot tell.",
         ),
     ] = None,
-    who: WhoOption = None,
-    each: Annotated[
-        bool, typer.Option("--each", help="Print a line for each, also when they are many.")
+    by: WhoOption = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print a line for each, also when they are many.")
     ] = False,
-    run_name: Annotated[
-        str | None, typer.Option("--run", metavar="RUN", help="Take up a replay that was cut off.")
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="REPLAY", help="Go on with a replay that was interrupted."),
     ] = None,
-    patience: Annotated[
+    timeout: Annotated[
         int,
         typer.Option(
-            "--wait",
-            parser=whole_number("--wait", 1, 86_400),
+            "--timeout",
+            parser=whole_number("--timeout", 1, 86_400),
             metavar="SECONDS",
-            help="Give up when for so long nothing moves.",
+            help="Give up after this time without progress.",
         ),
     ] = 30,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Put dead letters back into the inbox, for the workers to rate, and say what became of each.
+    """Put dead letters back into the inbox, for the workers to rate, and print the outcomes.
 
     Say which: ids, filters, or --all. They go in the order in which they were first sent, at most as
-    fast as the workers take them, and never so many at once that live matches wait. Each ends as rated;
-    already rated; conflict or still wrong, which are dead letters again; or parked: left where it is,
+    fast as the workers take them, and only so many at once that live matches need not wait. Each ends as
+    rated; duplicate; conflict or still wrong, which are dead letters again; or parked: not replayed,
     since a replay cannot help now (a version that is not known here, a time that has not come, or a
     match older than the horizon without --force-late). A match is never rated twice, whatever is
     replayed, and however often. Killed at any point, each message is either in the inbox or a dead letter.
     """
-    where = meant(ids, reasons, since, before, player, match_id)
-    if run_name is None:
-        some_meant(where, every=every)
-    elif dry_run or every or not where.all:
-        raise CommandError(
-            "--run: it makes no sense with ids, filters or --dry-run; its run has them", WRONG_INPUT
-        )
+    if resume is None:
+        require_selection(where, every=every)
+    elif dry_run or every or not where.is_empty:
+        text = "--resume: it makes no sense with ids, filters or --dry-run; the replay has its own"
+        raise CommandError(text, WRONG_INPUT)
     if never_rated is not None and not force_late:
         raise CommandError("--never-rated: it goes with --force-late", WRONG_INPUT)
-    by = who if who is not None else user_name()
-    if never_rated is not None or who is not None:
-        reason(never_rated if never_rated is not None else "-", by)
-    from match_ratings_worker.dead_letters import Order, Outcome, Replay, UnknownReplay, new_replay_name
+    author = by if by is not None else user_name()
+    if never_rated is not None or by is not None:
+        reason(never_rated if never_rated is not None else "-", author)
+    from match_ratings_worker.dead_letters import (
+        DeadLetterReplay,
+        ReplayOptions,
+        ReplayOutcome,
+        UnknownReplay,
+        new_replay_name,
+    )
 
-    site = load_installation()
-
-    order = Order(
+    options = ReplayOptions(
         where,
         rate=None if rate is None else float(rate),
         include_parked=include_parked,
         force_late=force_late,
         never_rated=(never_rated or "").strip(),
-        who=by.strip(),
-        patience=float(patience),
+        by=author.strip(),
+        timeout=float(timeout),
     )
-    setup = setup_of(site, ladder)
-    report = _Report(each=each or dry_run or bool(ids), json=json)
+    report = _Report(verbose=verbose or dry_run or bool(where.ids), json=json)
+    name = resume if resume is not None else new_replay_name()
+    goes_on = "" if dry_run else f"; replay --resume {name} goes on"
 
-    name = run_name if run_name is not None else new_replay_name()
-    goes_on = "" if dry_run else f"; replay --run {name} goes on"
-
-    async def act(redis: Redis) -> Replay:
+    async def act(handle: LadderHandle) -> tuple[DeadLetterReplay, str]:
         try:
-            begun = Replay(redis, setup, order if run_name is None else None, name)
+            running = DeadLetterReplay(handle, options if resume is None else None, name)
         except ValueError as error:
-            raise CommandError(f"--run: {quote(run_name)} is not allowed; {error}", WRONG_INPUT) from None
+            raise CommandError(f"--resume: {quote(resume)} is not allowed; {error}", WRONG_INPUT) from None
         if not dry_run and not json:
-            note(f"replay {begun.name} on ladder {setup.ladder}")
+            note(f"replay {name} on ladder {handle.name}")
         with steps(wanted=not report.on_terminal) as tell:
-            async for result in begun.dry_run() if dry_run else begun.results():
+            async for result in running.dry_run() if dry_run else running.results():
                 report.add(result)
-                tell("Looking" if dry_run else "Replaying", report.summary.total, begun.total)
-        return begun
+                tell("Looking" if dry_run else "Replaying", report.summary.total, running.total)
+        return running, handle.name
 
     try:
-        done = carry_out(site, act)
+        done, ladder_name = run_on_ladder(load_installation(), ladder, act)
     except UnknownReplay:
-        raise CommandError(f"--run: there is no replay {quote(run_name)} any more", NOT_FOUND) from None
+        raise CommandError(f"--resume: there is no replay {quote(resume)} any more", NOT_FOUND) from None
     except KeyboardInterrupt:
         note(f"match-ratings: interrupted{goes_on}")
         raise
@@ -160,44 +154,44 @@ def replay(
         raise CommandError(f"{fault}{goes_on if fault.code == UNAVAILABLE else ''}", fault.code) from None
     report.close(done, dry_run=dry_run)
     if done.stopped:
-        raise CommandError(_why_not(done, report.summary, setup.ladder), UNAVAILABLE)
-    if ids and report.summary.counts[Outcome.GONE]:
+        raise CommandError(_why_stopped(done, report.summary, ladder_name), UNAVAILABLE)
+    if where.ids and report.summary.counts[ReplayOutcome.GONE]:
         raise typer.Exit(NOT_FOUND)
 
 
-def _why_not(done: Replay, summary: Summary, ladder: str) -> str:
-    from match_ratings_worker.dead_letters import Outcome
+def _why_stopped(done: DeadLetterReplay, summary: ReplaySummary, ladder: str) -> str:
+    from match_ratings_worker.dead_letters import ReplayOutcome
 
-    waiting, left = summary.counts[Outcome.WAITING], summary.counts[Outcome.LEFT]
+    waiting, left = summary.counts[ReplayOutcome.WAITING], summary.counts[ReplayOutcome.LEFT]
     text = f"{done.stopped} ({ladder}): {left} are left as dead letters"
     if waiting:
         text += f", {waiting} wait in the inbox for a worker"
     if left or waiting:
-        text += f"; when one runs (match-ratings worker), go on with replay --run {done.name}"
+        text += f"; when one runs (match-ratings worker), go on with replay --resume {done.name}"
     return text
 
 
 class _Report:
-    """Prints results as they come, and the sum of them."""
+    """Prints results as they come, and their sums."""
 
-    def __init__(self, *, each: bool, json: bool) -> None:
-        from match_ratings_worker.dead_letters import Summary
+    def __init__(self, *, verbose: bool, json: bool) -> None:
+        from match_ratings_worker.dead_letters import ReplaySummary
 
-        self.summary = Summary()
-        self._each = each
+        self.summary = ReplaySummary()
+        self._verbose = verbose
         self._json = json
-        self._page: list[Result] = []
-        self._sheet = Sheet(Column("dead letter"), Column("outcome"), Column("now"), Column("detail"))
+        self._page: list[ReplayResult] = []
+        self._sheet = Sheet(Column("dead letter"), Column("outcome"), Column("new id"), Column("detail"))
 
     @property
     def on_terminal(self) -> bool:
-        """Whether lines are printed on a terminal, where a bar would get in between."""
-        return self._each and sys.stdout.isatty()
+        """Whether lines are printed on a terminal, where a progress bar would get in between."""
+        return self._verbose and sys.stdout.isatty()
 
-    def add(self, result: Result) -> None:
-        """Takes the next result."""
+    def add(self, result: ReplayResult) -> None:
+        """Counts the next result, and prints the page when it is full."""
         self.summary.add(result)
-        if self._each:
+        if self._verbose:
             self._page.append(result)
             if len(self._page) == _PAGE:
                 self._flush()
@@ -208,19 +202,19 @@ class _Report:
                 print_json(result.document())
         elif self._page:
             self._sheet.add(
-                (item.letter, item.outcome.value.replace("-", " "), item.now or "-", item.detail)
+                (item.letter, item.outcome.value.replace("-", " "), item.new_id or "-", item.detail)
                 for item in self._page
             )
         self._page.clear()
 
-    def close(self, done: Replay, *, dry_run: bool) -> None:
-        """Prints what is left to be printed, and the sum."""
+    def close(self, done: DeadLetterReplay, *, dry_run: bool) -> None:
+        """Prints the rest and the sums."""
         self._flush()
         if self._json:
-            about = {"dry_run": True} if dry_run else {"run": done.name, "stopped": done.stopped}
+            about = {"dry_run": True} if dry_run else {"replay": done.name, "stopped": done.stopped}
             print_json({**about, "dead_letters": done.total, **self.summary.document()})
         elif not done.total:
             note("there are no such dead letters")
         else:
-            what = "nothing was changed; replayed now would be" if dry_run else "replayed"
+            what = "nothing was changed; a replay would give" if dry_run else "replayed"
             print(f"{what}: {self.summary.sentence()}")

@@ -1,11 +1,11 @@
-"""`dead-letters show`: one dead letter whole, what is wrong with it, and what can be done."""
+"""`dead-letters show`: one dead letter in full, what is wrong with it, and what can be done."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from match_ratings_worker.cli.console import fields, heading, moment, print_json
-from match_ratings_worker.cli.dead_letter_options import IdArgument, carry_out, checked_letter, setup_of
+from match_ratings_worker.cli.dead_letter_options import IdArgument, checked_letter_id
 from match_ratings_worker.cli.installation import (
     NOT_FOUND,
     CommandError,
@@ -13,13 +13,13 @@ from match_ratings_worker.cli.installation import (
     LadderOption,
     load_installation,
 )
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from match_ratings_worker.dead_letters import DryRunResult, Inspection
+    from match_ratings_worker.storage.ladder import LadderHandle
 
-    from match_ratings_worker.dead_letters import Inspection, Verdict
-
-__all__ = ["says", "show"]
+__all__ = ["describe_dry_run", "show"]
 
 #: Bytes of a message that are shown.
 _SHOWN = 16 * 1024
@@ -27,31 +27,29 @@ _SHOWN = 16 * 1024
 
 def show(letter_id: IdArgument, ladder: LadderOption = None, json: JsonOption = False) -> None:
     """Print one dead letter: its bytes, how they are read, what is wrong and where, what would make it
-    valid, what a replay would do now, and what people have done to it.
+    valid, what a replay would give, and what people have done to it.
 
     Bytes that are not UTF-8, and characters that a terminal might act on, are shown as escapes.
     """
-    checked_letter(letter_id)
-    site = load_installation()
-    setup = setup_of(site, ladder)
+    checked_letter_id(letter_id)
 
-    async def act(redis: Redis) -> Inspection | None:
-        from match_ratings_worker.dead_letters import Letters, inspect
+    async def act(handle: LadderHandle) -> tuple[Inspection, str]:
+        from match_ratings_worker.dead_letters import DeadLetterStore, inspect_dead_letter
 
-        [letter] = await Letters(redis, setup).get([letter_id])
-        return None if letter is None else await inspect(redis, setup, letter)
+        [letter] = await DeadLetterStore(handle).get([letter_id])
+        if letter is None:
+            raise CommandError(f"{letter_id} is no dead letter of ladder {handle.name}", NOT_FOUND)
+        return await inspect_dead_letter(handle, letter), handle.name
 
-    found = carry_out(site, act)
-    if found is None:
-        raise CommandError(f"{letter_id} is no dead letter of ladder {setup.ladder}", NOT_FOUND)
+    found, name = run_on_ladder(load_installation(), ladder, act)
     if json:
-        print_json(found.document(setup.ladder))
+        print_json(found.document(name))
     else:
-        _print(found, setup.ladder)
+        _print(found, name)
 
 
 def _print(found: Inspection, ladder: str) -> None:
-    from match_ratings_worker.dead_letters.edit_history import entries
+    from match_ratings_worker.storage.dead_letter_entries import history_items
 
     letter = found.letter
     heading(f"{letter.id} on ladder {ladder}: {letter.reason}")
@@ -64,7 +62,7 @@ def _print(found: Inspection, ladder: str) -> None:
         ]
     )
     heading(f"message, {len(letter.message)} bytes")
-    fields([("", _bytes(letter.message))], indent=0)
+    fields([("", _message_text(letter.message))], indent=0)
     if found.fields:
         heading("read as")
         fields(found.fields)
@@ -72,26 +70,22 @@ def _print(found: Inspection, ladder: str) -> None:
         heading(f"wrong: {trouble.where}")
         pairs = [("found", trouble.what), ("allowed", trouble.allowed)]
         if trouble.suggestion:
-            pairs.append(("perhaps", _edit_command(letter.id, trouble.suggestion)))
+            command = f"match-ratings dead-letters edit {letter.id} --set {trouble.suggestion} --why ..."
+            pairs.append(("perhaps", command))
         fields(pairs)
-    heading("replayed now")
-    fields([("", says(found.verdict))], indent=0)
-    if history := entries(letter.history):
+    heading("a replay would give")
+    fields([("", describe_dry_run(found.dry_run))], indent=0)
+    if history := history_items(letter.history):
         heading("history")
-        fields([_done(item) for item in history])
+        fields([_history_line(item) for item in history])
 
 
-def _bytes(message: bytes) -> str:
+def _message_text(message: bytes) -> str:
     shown = message[:_SHOWN].decode("utf-8", "backslashreplace")
     return shown + (f"... ({len(message) - _SHOWN} bytes more)" if len(message) > _SHOWN else "")
 
 
-def _edit_command(letter_id: str, setting: str) -> str:
-    return f"match-ratings dead-letters edit {letter_id} --set {setting} --why ..."
-
-
-def _done(item: dict[str, Any]) -> tuple[str, str]:
-    """One thing that somebody did, in one line."""
+def _history_line(item: dict[str, Any]) -> tuple[str, str]:
     at = item.get("at")
     when = moment(at) if isinstance(at, int) else "-"
     text = f"{item.get('who', '?')}: {item.get('why', '?')}"
@@ -103,13 +97,13 @@ def _done(item: dict[str, Any]) -> tuple[str, str]:
     return when, text
 
 
-def says(verdict: Verdict) -> str:
-    """What would become of it, in one line."""
+def describe_dry_run(result: DryRunResult) -> str:
+    """A predicted outcome in one line, with the ratings before and after."""
     from match_ratings import RatingUpdated
 
-    text = verdict.outcome.value.replace("-", " ")
-    if verdict.event is not None:
-        event = RatingUpdated.model_validate_json(verdict.event)
+    text = result.outcome.value.replace("-", " ")
+    if result.event is not None:
+        event = RatingUpdated.model_validate_json(result.event)
         parts = [f"{part.player} {part.before} -> {part.after}" for part in event.players]
         text += f": {', '.join(parts)}" + ("; late" if event.late else "")
-    return f"{text}: {verdict.detail}" if verdict.detail else text
+    return f"{text}: {result.detail}" if result.detail else text

@@ -1,4 +1,4 @@
-"""`dead-letters export` and `import`: take dead letters away as JSON lines, and bring them back."""
+"""`dead-letters export` and `import`: write dead letters as JSON lines, and restore them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,15 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
+from json import dumps
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
 from match_ratings_worker.cli.console import note, print_json
-from match_ratings_worker.cli.dead_letter_options import (
-    BeforeOption,
-    IdsArgument,
-    MatchOption,
-    PlayerOption,
-    ReasonOption,
-    SinceOption,
-    carry_out,
-    meant,
-    setup_of,
-)
+from match_ratings_worker.cli.dead_letter_options import with_filter_options
 from match_ratings_worker.cli.input_files import Wrong, opened
 from match_ratings_worker.cli.installation import (
     WRONG_INPUT,
@@ -32,61 +24,51 @@ from match_ratings_worker.cli.installation import (
     load_installation,
 )
 from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.text import quote
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from match_ratings_worker.dead_letters import DeadLetterFilter, ExportedDeadLetter
+    from match_ratings_worker.storage.ladder import LadderHandle
 
-    from match_ratings_worker.dead_letters import Record
+__all__ = ["export", "restore"]
 
-__all__ = ["export", "import_letters"]
-
-#: Letters that are put back in one step.
+#: Letters restored in one step.
 _STEP = 100
 
 
+@with_filter_options()
 def export(
-    ids: IdsArgument = None,
+    where: DeadLetterFilter,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="A new file; - for standard output.")
     ] = "-",
-    reasons: ReasonOption = None,
-    since: SinceOption = None,
-    before: BeforeOption = None,
-    player: PlayerOption = None,
-    match_id: MatchOption = None,
     ladder: LadderOption = None,
 ) -> None:
     """Write dead letters, newest first, one JSON object on each line; without ids or filters all.
 
-    They stay where they are; discard takes them out. The message is text in `message`, or in base 64 in
+    They stay dead letters; discard removes them. The message is text in `message`, or base64 in
     `message_base64` if it is not UTF-8.
     """
-    where = meant(ids, reasons, since, before, player, match_id)
-    site = load_installation()
-    setup = setup_of(site, ladder)
 
-    async def act(redis: Redis) -> int:
-        from json import dumps
-
-        from match_ratings_worker.dead_letters import Letters, record_of
+    async def act(handle: LadderHandle) -> int:
+        from match_ratings_worker.dead_letters import DeadLetterStore, export_document
 
         count = 0
-        letters = Letters(redis, setup)
-        until, total = await letters.newest(), await letters.count()
+        letters = DeadLetterStore(handle)
+        until, total = await letters.newest_id(), await letters.count()
         with _writing(output) as file, steps() as tell:
             async for letter in letters.find(where, until=until):
-                file.write(dumps(record_of(letter, setup.ladder), ensure_ascii=True) + "\n")
+                file.write(dumps(export_document(letter, handle.name), ensure_ascii=True) + "\n")
                 count += 1
                 tell("Exporting", count, total)
         return count
 
-    note(f"dead letters exported: {carry_out(site, act)}")
+    note(f"dead letters exported: {run_on_ladder(load_installation(), ladder, act)}")
 
 
 @contextmanager
 def _writing(name: str) -> Iterator[IO[str]]:
-
     if name == "-":
         yield sys.stdout
         return
@@ -99,75 +81,67 @@ def _writing(name: str) -> Iterator[IO[str]]:
         yield file
 
 
-def import_letters(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - for standard input.")],
+def restore(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file that export wrote; - for standard input.")
+    ],
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Put exported dead letters back among the dead letters of their ladder.
+    """Restore exported dead letters of this ladder.
 
-    The file is checked whole before anything is written. A letter that is still there, or was put back
-    before, is left out: importing a file again does nothing.
+    The whole file is checked before anything is written. A letter that still exists, or was restored
+    before, is skipped: importing a file again does nothing.
     """
-    site = load_installation()
-    setup = setup_of(site, ladder)
+    installation = load_installation()
+    name = installation.ladder(ladder).name
 
-    async def act(redis: Redis, source: BinaryIO) -> Counter[str]:
-        from match_ratings_worker.dead_letters import Letters
+    async def act(handle: LadderHandle, source: BinaryIO) -> Counter[str]:
+        from match_ratings_worker.dead_letters import DeadLetterStore
 
-        letters = Letters(redis, setup)
+        letters = DeadLetterStore(handle)
         found: Counter[str] = Counter()
-        step: list[Record] = []
-
-        async def put() -> None:
-            for new_id in await letters.restore([(item.fingerprint(), item.letter()) for item in step]):
+        exported = _exported(source, name)
+        while page := list(islice(exported, _STEP)):
+            for new_id in await letters.restore([(item.fingerprint(), item.entry()) for item in page]):
                 found["there" if new_id == "=" else "before" if not new_id else "restored"] += 1
-            step.clear()
-
-        for record in _records(source, setup.ladder):
-            step.append(record)
-            if len(step) == _STEP:
-                await put()
-        if step:
-            await put()
         return found
 
     with opened(file) as (source, _):
-        _check(source, setup.ladder)
+        _check(source, name)
         source.seek(0)
-        found = carry_out(site, lambda redis: act(redis, source))
+        found = run_on_ladder(installation, ladder, lambda handle: act(handle, source))
     if json:
-        names = ("restored", "before", "there")
-        print_json({name: found[name] for name in names})
+        print_json({item: found[item] for item in ("restored", "before", "there")})
         return
-    text = f"dead letters put back: {found['restored']}"
-    text += f"; put back before: {found['before']}" if found["before"] else ""
+    text = f"dead letters restored: {found['restored']}"
+    text += f"; restored before: {found['before']}" if found["before"] else ""
     print(text + (f"; still there: {found['there']}" if found["there"] else ""))
 
 
 def _check(source: BinaryIO, ladder: str) -> None:
-    """Raises Fault when any line of the file is wrong."""
-    from match_ratings_worker.dead_letters import BadRecord, Record
+    """Ends the command when any line of the file is wrong."""
+    from match_ratings_worker.dead_letters import ExportedDeadLetter, InvalidExport
 
     wrong, count = Wrong(), 0
     for number, line in _lines(source):
         count += 1
         try:
-            Record.read(line, ladder)
-        except BadRecord as error:
+            ExportedDeadLetter.read(line, ladder)
+        except InvalidExport as error:
             wrong.add(number, str(error))
-    wrong.refuse(count, "nothing was put back")
+    wrong.refuse(count, "nothing was restored")
 
 
-def _records(source: BinaryIO, ladder: str) -> Iterator[Record]:
-    from match_ratings_worker.dead_letters import Record
+def _exported(source: BinaryIO, ladder: str) -> Iterator[ExportedDeadLetter]:
+    from match_ratings_worker.dead_letters import ExportedDeadLetter
 
     for _, line in _lines(source):
-        yield Record.read(line, ladder)
+        yield ExportedDeadLetter.read(line, ladder)
 
 
 def _lines(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """The lines that have something on them, and their numbers; one is at most as long as a letter."""
+    """Numbers and texts of the lines that are not empty."""
     for number, line in enumerate(source, 1):
         if line.strip():
             yield number, line

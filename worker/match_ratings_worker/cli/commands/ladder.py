@@ -31,7 +31,7 @@ __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Show, compare and adopt a ladder's settings.")
 
-#: Characters of `--who` and `--why`, at most.
+#: Characters of `--by` and `--why`, at most.
 _LONGEST: Final = 500
 
 
@@ -133,7 +133,7 @@ def adopt(
     """
     site = load_installation()
     chosen, keys = site.named(ladder)
-    by, why = _text("--who", who if who is not None else user_name()), _text("--why", why)
+    by, why = _text("--by", who if who is not None else user_name()), _text("--why", why)
 
     async def look(redis: Redis) -> tuple[Adoption | None, Use]:
         from match_ratings_worker.ladder_settings import adopted_settings as adoption

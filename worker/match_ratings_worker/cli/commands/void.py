@@ -1,4 +1,4 @@
-"""`void`: take back one match, or the matches of a player who cheated."""
+"""`void`: void one match, or the matches of a player who cheated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from match_ratings_worker.cli.commands.void_player import Several, void_player
+from match_ratings_worker.cli.commands.void_player import PlayerVoidRequest, void_player
 from match_ratings_worker.cli.console import Column, Sheet, busy, heading, number, print_json, signed
 from match_ratings_worker.cli.installation import (
     NOT_FOUND,
@@ -19,12 +19,11 @@ from match_ratings_worker.cli.installation import (
     whole_number,
 )
 from match_ratings_worker.cli.options import WhoOption, WhyOption, YesOption, reason
-from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings_worker.voids import Outcome
+    from match_ratings_worker.storage.ladder import LadderHandle
+    from match_ratings_worker.voids import VoidResult
 
 __all__ = ["void"]
 
@@ -35,7 +34,7 @@ def void(
         str | None, typer.Argument(metavar="MATCH", help="The match's id; or --player for several.")
     ] = None,
     player: Annotated[
-        str | None, typer.Option("--player", metavar="PLAYER", help="Take back this player's matches.")
+        str | None, typer.Option("--player", metavar="PLAYER", help="Void this player's matches.")
     ] = None,
     since: Annotated[
         str | None,
@@ -46,83 +45,76 @@ def void(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="And before then; now by default.")
     ] = None,
-    who: WhoOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    by: WhoOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be voided.")] = False,
     yes: YesOption = False,
-    patience: Annotated[
+    timeout: Annotated[
         int,
         typer.Option(
-            "--wait",
-            parser=whole_number("--wait", 0, 3600),
+            "--timeout",
+            parser=whole_number("--timeout", 0, 3600),
             metavar="SECONDS",
-            help="Give up when for so long nothing happens.",
+            help="Give up after this time without a result.",
         ),
     ] = 10,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take a rated match back: exactly its changes, from both players, and the game out of their windows.
+    """Void a rated match: undo its changes, for both players, and remove the game from their windows.
 
-    A worker does it when the matches before it are rated; the event has the cause `void`. A match that
-    was taken back already stays so (exit code 0). Exit code 1: it is not known, was not rated, its event
-    is no longer in Redis, the rules refuse it, or no worker has done it yet (it will, when one runs).
+    A worker does it when the matches before it are rated; the event has the cause `void`. Voiding a match
+    again changes nothing (exit code 0). Exit code 1: it is not known, was not rated, its event is no
+    longer in Redis, the rules refuse it, or no worker has done it yet (one will, once it runs).
 
-    With --player and --since all matches of a player are taken back, newest first, and what the
-    opponents get back is summed up; it asks before it does.
+    With --player and --since all matches of a player are voided, newest first, and the points that the
+    opponents get back are summed up; it asks first.
     """
-    site = load_installation()
-    chosen, keys = site.named(ladder)
-    if site.settings.shadow:
-        raise CommandError(
-            "RATINGS_SHADOW: a shadow takes nothing back; do it on the ladder itself", WRONG_INPUT
-        )
+    installation = load_installation()
+    name = installation.ladder(ladder).name
+    if installation.settings.shadow:
+        text = "RATINGS_SHADOW: a shadow voids nothing; do it on the ladder itself"
+        raise CommandError(text, WRONG_INPUT)
     if (match_id is None) == (player is None):
         raise CommandError("MATCH: give one match, or --player and --since for several", WRONG_INPUT)
-    text = reason(why, who)
+    signed_why = reason(why, by)
     if player is not None:
         if since is None:
             raise CommandError("--since: it is required with --player", WRONG_INPUT)
-        several = Several(checked_id("--player", player), since, until, text, patience)
-        void_player(site, chosen, keys, several, dry_run=dry_run, yes=yes, json=json)
+        request = PlayerVoidRequest(checked_id("--player", player), since, until, signed_why, timeout)
+        void_player(installation, name, request, dry_run=dry_run, yes=yes, json=json)
         return
     if since is not None or until is not None:
         raise CommandError("--since: it goes with --player, not with one match", WRONG_INPUT)
     wanted = checked_id("MATCH", match_id or "")
 
-    async def act(redis: Redis) -> tuple[Outcome, bool]:
-        from match_ratings_worker import voids
-        from match_ratings_worker.queries import has_worker
+    async def act(handle: LadderHandle) -> tuple[VoidResult, bool]:
+        from match_ratings_worker.storage.worker_liveness import has_worker
+        from match_ratings_worker.voids import find_voidable_match, void_match
 
-        with busy("Looking for the match"):
-            found = await voids.find(redis, keys, wanted)
-            if found.verdict is not voids.Verdict.RATED or found.match is None:
-                return found, False
-            refused = await voids.refusals(redis, keys, chosen.system, [found.match])
-        if wanted in refused:
-            return voids.Outcome(wanted, voids.Verdict.REFUSED, found.match, detail=refused[wanted]), False
         if dry_run:
-            return found, False
-        with busy("Waiting for a worker"):
-            (found,) = await voids.void_matches(redis, keys, [found.match], text, patience=patience)
-        return found, not await has_worker(redis, keys, int(site.settings.idle_seconds * 1000))
+            with busy("Looking for the match"):
+                return await find_voidable_match(handle, wanted), False
+        with busy("Voiding the match"):
+            result = await void_match(handle, wanted, signed_why, timeout=timeout)
+        return result, await has_worker(handle.redis, handle.keys, handle.idle_ms)
 
-    outcome, idle = run(site.settings.redis_url, act)
-    done = outcome.verdict.done or (dry_run and outcome.verdict.value == "rated")
+    result, has_worker = run_on_ladder(installation, ladder, act)
+    done = result.status.done or (dry_run and result.status.value == "rated")
     if json:
-        print_json({"ladder": chosen.name, "dry_run": dry_run, **outcome.document()})
+        print_json({"ladder": name, "dry_run": dry_run, **result.document()})
         if not done:
             raise typer.Exit(NOT_FOUND)
     elif done:
-        _print(outcome, chosen.name)
+        _print(result, name)
     else:
-        raise CommandError(f"{wanted} on ladder {chosen.name} {_why_not(outcome, idle=idle)}", NOT_FOUND)
+        raise CommandError(f"{wanted} on ladder {name} {_why_not(result, has_worker=has_worker)}", NOT_FOUND)
 
 
-def _print(outcome: Outcome, ladder: str) -> None:
-    name = f"{outcome.match_id} on ladder {ladder}"
-    void = outcome.void
+def _print(result: VoidResult, ladder: str) -> None:
+    name = f"{result.match_id} on ladder {ladder}"
+    void = result.void
     if void is not None:
-        how = "was taken back before" if outcome.verdict.value == "already-voided" else "is taken back"
+        how = "was voided before" if result.status.value == "already-voided" else "is voided"
         heading(f"{name} {how}, as event {void.id}: {void.why}")
         sheet = Sheet(
             Column("before", right=True),
@@ -134,20 +126,20 @@ def _print(outcome: Outcome, ladder: str) -> None:
             (number(part.before), signed(part.change), number(part.after), part.player)
             for part in void.players
         )
-    elif outcome.verdict.done or outcome.match is None:
-        heading(f"{name} was taken back; that event is no longer kept")
+    elif result.status.done or result.match is None:
+        heading(f"{name} was voided; that event is no longer kept")
     else:
-        heading(f"{name} would be taken back")
+        heading(f"{name} would be voided")
         sheet = Sheet(Column("change", right=True), Column("player"))
-        sheet.add((signed(-part.change), part.player) for part in outcome.match.players)
+        sheet.add((signed(-part.change), part.player) for part in result.match.players)
 
 
-def _why_not(outcome: Outcome, *, idle: bool) -> str:
-    if outcome.verdict.value == "waiting":
-        why = "no worker is running" if idle else "the workers have not come to it"
-        return f"is not taken back yet: {why}; the message {outcome.message_id} waits in the inbox for them"
-    if outcome.verdict.value == "unknown":
+def _why_not(result: VoidResult, *, has_worker: bool) -> str:
+    if result.status.value == "waiting":
+        why = "the workers have not come to it" if has_worker else "no worker is running"
+        return f"is not voided yet: {why}; the message {result.message_id} waits in the inbox for them"
+    if result.status.value == "unknown":
         return "is not known: not in the inbox, the ledger or the dead letters"
-    if outcome.verdict.value == "not-rated":
-        return f"was not rated: {outcome.detail}; there is nothing to take back"
-    return f"cannot be taken back: {outcome.detail}"
+    if result.status.value == "not-rated":
+        return f"was not rated: {result.detail}; there is nothing to void"
+    return f"cannot be voided: {result.detail}"
