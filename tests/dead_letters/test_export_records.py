@@ -95,9 +95,12 @@ def test_a_record_reads_what_it_wrote() -> None:
     [
         ({"ladder": "there"}, 'ladder: "there" is not allowed; it was exported from another'),
         ({"ladder": None}, "ladder: "),
-        ({"id": "7"}, "id: must be a stream id"),
-        ({"id": "99999999999999999999-1"}, "id: must be a stream id"),
-        ({"source_id": "x"}, "source_id: must be a stream id"),
+        ({"id": "7"}, 'id: "7" is not allowed: must be a stream id'),
+        (
+            {"id": "99999999999999999999-1"},
+            'id: "99999999999999999999-1" is not allowed: must be a stream id',
+        ),
+        ({"source_id": "x"}, 'source_id: "x" is not allowed: must be a stream id'),
         ({"reason": "x"}, "reason: "),
         ({"attempts": -1}, "attempts: "),
         ({"attempts": "3"}, "attempts: "),

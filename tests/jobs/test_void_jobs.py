@@ -84,13 +84,21 @@ async def test_a_players_matches_are_taken_back_by_a_job(server: Endpoint, ladde
 @pytest.mark.parametrize(
     ("name", "request_", "words"),
     [
-        ("void_match", {}, "match_id: field required"),
-        ("void_match", {"match_id": ""}, "match_id: string should match pattern"),
-        ("void_match", {"match_id": "m-1", "why": " "}, "why: string should have at least 1 character"),
-        ("void_match", {"match_id": "m-1", "force": True}, "force: extra inputs are not permitted"),
+        ("void_match", {}, "match_id: it is required"),
+        ("void_match", {"match_id": ""}, 'match_id: "" is not allowed: 1-128 characters without control'),
+        (
+            "void_match",
+            {"match_id": "m-1", "why": " "},
+            'why: " " is not allowed: string should have at least 1 character',
+        ),
+        ("void_match", {"match_id": "m-1", "force": True}, "force: there is no field of this name"),
         ("void_match", {"match_id": "m-1", "ladder": None}, "ladder: it is required with several ladders"),
         ("void_match", {"match_id": "m-1", "ladder": "go"}, 'ladder: "go" is not configured; use one of '),
-        ("void_player", {"player": "ada", "since": 5}, "since: looks like seconds; use milliseconds"),
+        (
+            "void_player",
+            {"player": "ada", "since": 5},
+            "since: 5 is not allowed: looks like seconds; use milliseconds",
+        ),
         ("void_player", {"player": "ava", "since": "2026-01-01T00:00:00Z"}, 'player: "ava" is not known'),
     ],
 )

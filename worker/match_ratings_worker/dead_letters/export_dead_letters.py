@@ -102,7 +102,7 @@ class ExportedDeadLetter(BaseModel):
         try:
             found = cls.model_validate_json(line) if isinstance(line, bytes) else cls.model_validate(line)
         except ValidationError as error:
-            raise InvalidExport(describe_error(error, whole="line")) from None
+            raise InvalidExport(describe_error(error, whole="record")) from None
         if found.ladder != ladder:
             text = f"ladder: {quote(found.ladder)} is not allowed; it was exported from another ladder"
             raise InvalidExport(text)
