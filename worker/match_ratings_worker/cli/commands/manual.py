@@ -8,9 +8,13 @@ from importlib.resources import files
 from typing import Annotated, Final
 
 import typer
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, TableElement
+from rich.table import Table
 
 from match_ratings_worker.cli.console import Column, Sheet, print_json
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.text import quote
 
 __all__ = ["CHAPTERS", "chapter_text", "manual"]
@@ -67,12 +71,12 @@ def manual(
         return
     if chapter not in CHAPTERS:
         text = f"CHAPTER: {quote(chapter)} is not allowed; use one of {', '.join(CHAPTERS)}"
-        raise CommandError(text, WRONG_INPUT)
+        raise CommandError(text, ExitCode.WRONG_INPUT)
     text = chapter_text(chapter)
     if json:
         print_json({"chapter": chapter, "markdown": text})
     elif sys.stdout.isatty():
-        _print_formatted(text)
+        Console().print(_Chapter(_LINK.sub(r"\1", text)))
     else:
         print(text, end="")
 
@@ -83,25 +87,19 @@ def chapter_text(chapter: str) -> str:
     return _COMMENT.sub("", text)
 
 
-def _print_formatted(text: str) -> None:
-    from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.markdown import Markdown, TableElement
-    from rich.table import Table
+class _WholeWords(TableElement):
+    """A table that never cuts a name off: columns of single words are as wide as their words."""
 
-    class WholeWords(TableElement):
-        """A table that never cuts a name off: columns of single words are as wide as their words."""
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            for column in part.columns if isinstance(part, Table) else ():
+                column.overflow = "fold"
+                column.no_wrap = not any(" " in str(cell) for cell in column.cells)
+            yield part
 
-        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-            for part in super().__rich_console__(console, options):
-                for column in part.columns if isinstance(part, Table) else ():
-                    column.overflow = "fold"
-                    column.no_wrap = not any(" " in str(cell) for cell in column.cells)
-                yield part
 
-    class Chapter(Markdown):
-        elements = {**Markdown.elements, "table_open": WholeWords}
-
-    Console().print(Chapter(_LINK.sub(r"\1", text)))
+class _Chapter(Markdown):
+    elements = {**Markdown.elements, "table_open": _WholeWords}
 
 
 def _list_chapters(*, as_json: bool) -> None:
