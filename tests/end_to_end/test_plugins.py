@@ -157,14 +157,14 @@ BROKEN: list[tuple[str, str, str]] = [
         "with its default settings it raises",
     ),
     (
-        EXAMPLE.replace("win: int = 3", 'win: int = 3\n    fields = ("rating",)'),
+        EXAMPLE.replace("win: int = 3", 'win: int = 3\n    state_fields = ("rating",)'),
         "points_plugin:Points",
-        "fields: ('rating',) is not allowed; names differ from each other and from games, last_game",
+        "state_fields: ('rating',) is not allowed; names differ from each other and from games, last_game",
     ),
     (
-        EXAMPLE.replace("win: int = 3", 'win: int = 3\n    fields = ("streak",)'),
+        EXAMPLE.replace("win: int = 3", 'win: int = 3\n    state_fields = ("streak",)'),
         "points_plugin:Points",
-        "initial() gives 0 values for the 1 names in fields",
+        "initial() gives 0 values for the 1 names in state_fields",
     ),
 ]
 
