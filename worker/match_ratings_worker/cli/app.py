@@ -29,7 +29,7 @@ _COMMANDS: Final = {
     "explain": LazyCommand("explain:explain", "Show how a match changed ratings, or why it did not."),
     "status": LazyCommand("status:status", "Show backlogs, workers, and streams that nobody reads."),
     "dead-letters": LazyCommand(
-        "dead_letters_list:app", "Show, correct and replay messages that could not be rated."
+        "dead_letters:app", "Show, correct and replay messages that could not be rated."
     ),
     "void": LazyCommand("void:void", "Void a match, or the matches of a player who cheated."),
     "audit": LazyCommand("audit:audit", "Replay the ledger and compare it with the stored data."),

@@ -6,19 +6,18 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, checked_id
+from match_ratings import Reason
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import checked_id
 from match_ratings_worker.cli.options import reason, time_of, user_name
+from match_ratings_worker.dead_letters import DeadLetterFilter
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
-
-if TYPE_CHECKING:
-    from match_ratings_worker.dead_letters import DeadLetterFilter
 
 __all__ = [
     "AllOption",
@@ -36,7 +35,7 @@ WhyOption = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="Wh
 
 
 def _filter(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="These dead letters.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="These dead letters.")] = None,
     reasons: Annotated[
         list[str] | None,
         typer.Option("--reason", metavar="REASON", help="Only those with this reason; may be repeated."),
@@ -57,8 +56,6 @@ def _filter(
         str | None, typer.Option("--match", metavar="MATCH", help="Only those of this match or tournament.")
     ] = None,
 ) -> DeadLetterFilter:
-    from match_ratings_worker.dead_letters import DeadLetterFilter
-
     now = now_ms()
     return DeadLetterFilter(
         ids=tuple(dict.fromkeys(map(checked_letter_id, ids or ()))),
@@ -74,55 +71,51 @@ def with_filter_options(*, ids: bool = True) -> Callable[[Callable[..., None]], 
     """Adds the filter options, and with `ids` the ids, to a command; it gets one DeadLetterFilter first."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        first, *own = signature(command).parameters.values()
-        options = [option for option in signature(_filter).parameters.values() if ids or option.name != "ids"]
-        resolved = _with_types(_filter, options) + _with_types(command, own)
+        first, *own = _parameters(command)
+        options = [option for option in _parameters(_filter) if ids or option.name != "ids"]
 
         @wraps(command)
         def filtered(**values: Any) -> None:
             where = _filter(**{option.name: values.pop(option.name) for option in options})
             command(**{first.name: where}, **values)
 
-        filtered.__signature__ = Signature(resolved)  # type: ignore[attr-defined] # what inspect looks for
-        filtered.__annotations__ = {parameter.name: parameter.annotation for parameter in resolved}
+        filtered.__signature__ = Signature(options + own)  # type: ignore[attr-defined] # typer reads both
+        filtered.__annotations__ = {item.name: item.annotation for item in options + own}
         return filtered
 
     return decorate
 
 
-def _with_types(function: Callable[..., Any], parameters: list[Parameter]) -> list[Parameter]:
-    """Parameters whose annotations, texts under the future import, are evaluated."""
-    texts = SimpleNamespace(__annotations__={item.name: item.annotation for item in parameters})
-    types = get_type_hints(texts, getattr(function, "__globals__", {}), include_extras=True)
-    return [item.replace(annotation=types[item.name]) for item in parameters]
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    """A function's parameters with their annotations evaluated."""
+    types = get_type_hints(function, include_extras=True)
+    return [item.replace(annotation=types[item.name]) for item in signature(function).parameters.values()]
 
 
 def require_selection(where: DeadLetterFilter, *, every: bool) -> None:
     """Ends the command unless ids, filters or --all say which letters are meant."""
     if where.is_empty and not every:
         text = "ID: say which are meant: ids, filters such as --reason, or --all (see list)"
-        raise CommandError(text, WRONG_INPUT)
+        raise CommandError(text, ExitCode.WRONG_INPUT)
     if every and where.ids:
-        raise CommandError("--all: it makes no sense with ids", WRONG_INPUT)
+        raise CommandError("--all: it makes no sense with ids", ExitCode.WRONG_INPUT)
 
 
 def checked_letter_id(text: str) -> str:
     """The same id, if a dead letter could have it."""
     if not is_stream_id(text):
         allowed = "use an id from match-ratings dead-letters list, such as 1700000000000-0"
-        raise CommandError(f"ID: {quote(text)} is not allowed; {allowed}", WRONG_INPUT)
+        raise CommandError(f"ID: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
     return text
 
 
 def _checked_reason(text: str) -> str:
-    from match_ratings import Reason
-
     try:
         return Reason(text).value
     except ValueError:
         allowed = ", ".join(name.value for name in Reason)
         raise CommandError(
-            f"--reason: {quote(text)} is not allowed; use one of {allowed}", WRONG_INPUT
+            f"--reason: {quote(text)} is not allowed; use one of {allowed}", ExitCode.WRONG_INPUT
         ) from None
 
 
@@ -131,7 +124,7 @@ def signed_by(by: str | None, why: str | None) -> tuple[str, str]:
     author = by if by is not None else user_name()
     if why is None:
         if sys.stdin is None or not sys.stdin.isatty():
-            raise CommandError("--why: it is required; it is kept for the record", WRONG_INPUT)
+            raise CommandError("--why: it is required; it is kept for the record", ExitCode.WRONG_INPUT)
         why = str(typer.prompt("Why", err=True))
     reason(why, author)
     return author.strip(), why.strip()

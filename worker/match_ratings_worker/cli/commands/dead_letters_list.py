@@ -1,19 +1,14 @@
-"""`dead-letters list`, and the group of the dead-letters commands."""
+"""`dead-letters list`: the messages that could not be rated, or their number by reason."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.commands import (
-    dead_letters_edit,
-    dead_letters_replay,
-    dead_letters_show,
-    dead_letters_transfer,
-)
 from match_ratings_worker.cli.console import Column, Sheet, fields, heading, moment, note, print_json
 from match_ratings_worker.cli.dead_letter_options import (
     checked_letter_id,
@@ -21,17 +16,11 @@ from match_ratings_worker.cli.dead_letter_options import (
 )
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation, whole_number
 from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
+from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, history_items, message_fields
+from match_ratings_worker.storage.ladder import LadderHandle
 
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from match_ratings_worker.dead_letters import DeadLetterFilter
-    from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-    from match_ratings_worker.storage.ladder import LadderHandle
-
-__all__ = ["app"]
-
-app = typer.Typer(no_args_is_help=True, help="See, edit and replay messages that could not be rated.")
+__all__ = ["list_dead_letters"]
 
 #: Dead letters printed at once.
 _PAGE = 100
@@ -39,12 +28,6 @@ _PAGE = 100
 _SHOWN = 100
 
 
-@app.callback()
-def _group() -> None:
-    """See, edit and replay messages that could not be rated."""
-
-
-@app.command("list", short_help="List messages that could not be rated, and why.")
 @with_filter_options(ids=False)
 def list_dead_letters(
     where: DeadLetterFilter,
@@ -67,8 +50,6 @@ def list_dead_letters(
     printer = _Printer(json=json)
 
     async def act(handle: LadderHandle) -> None:
-        from match_ratings_worker.dead_letters import DeadLetterStore
-
         letters = DeadLetterStore(handle)
         if counts:
             _print_counts(await letters.count_by_reason(where), where, json=json)
@@ -153,17 +134,5 @@ def _beginning(message: bytes) -> str:
 
 
 def _document(letter: DeadLetterEntry) -> dict[str, Any]:
-    from match_ratings_worker.storage.dead_letter_entries import history_items, message_fields
-
     found = {**asdict(letter), "message": None, "message_base64": None}
     return {**found, **message_fields(letter.message), "history": history_items(letter.history)}
-
-
-app.command(short_help="Show one in full, what is wrong with it, and what would make it valid.")(
-    dead_letters_show.show
-)
-app.command(short_help="Have dead letters rated again.")(dead_letters_replay.replay)
-app.command(short_help="Correct the message of a dead letter.")(dead_letters_edit.edit)
-app.command(short_help="Remove dead letters for good, with a reason.")(dead_letters_edit.discard)
-app.command(short_help="Write dead letters as JSON lines.")(dead_letters_transfer.export)
-app.command("import", short_help="Restore exported dead letters.")(dead_letters_transfer.restore)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,29 +13,23 @@ from match_ratings_worker.cli.dead_letter_options import (
     require_selection,
     with_filter_options,
 )
-from match_ratings_worker.cli.installation import (
-    NOT_FOUND,
-    UNAVAILABLE,
-    WRONG_INPUT,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-    whole_number,
-)
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation, whole_number
 from match_ratings_worker.cli.options import WhoOption, reason, user_name
 from match_ratings_worker.cli.progress import steps
 from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.dead_letters import (
+    DeadLetterFilter,
+    DeadLetterReplay,
+    ReplayOptions,
+    ReplayOutcome,
+    ReplayResult,
+    ReplaySummary,
+    UnknownReplay,
+    new_replay_name,
+)
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
-
-if TYPE_CHECKING:
-    from match_ratings_worker.dead_letters import (
-        DeadLetterFilter,
-        DeadLetterReplay,
-        ReplayResult,
-        ReplaySummary,
-    )
-    from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["replay"]
 
@@ -103,20 +97,12 @@ def replay(
         require_selection(where, every=every)
     elif dry_run or every or not where.is_empty:
         text = "--resume: it makes no sense with ids, filters or --dry-run; the replay has its own"
-        raise CommandError(text, WRONG_INPUT)
+        raise CommandError(text, ExitCode.WRONG_INPUT)
     if never_rated is not None and not force_late:
-        raise CommandError("--never-rated: it goes with --force-late", WRONG_INPUT)
+        raise CommandError("--never-rated: it goes with --force-late", ExitCode.WRONG_INPUT)
     author = by if by is not None else user_name()
     if never_rated is not None or by is not None:
         reason(never_rated if never_rated is not None else "-", author)
-    from match_ratings_worker.dead_letters import (
-        DeadLetterReplay,
-        ReplayOptions,
-        ReplayOutcome,
-        UnknownReplay,
-        new_replay_name,
-    )
-
     options = ReplayOptions(
         where,
         rate=None if rate is None else float(rate),
@@ -134,7 +120,9 @@ def replay(
         try:
             running = DeadLetterReplay(handle, options if resume is None else None, name)
         except ValueError as error:
-            raise CommandError(f"--resume: {quote(resume)} is not allowed; {error}", WRONG_INPUT) from None
+            raise CommandError(
+                f"--resume: {quote(resume)} is not allowed; {error}", ExitCode.WRONG_INPUT
+            ) from None
         if not dry_run and not json:
             note(f"replay {name} on ladder {handle.name}")
         with steps(wanted=not report.on_terminal) as tell:
@@ -146,22 +134,24 @@ def replay(
     try:
         done, ladder_name = run_on_ladder(load_installation(), ladder, act)
     except UnknownReplay:
-        raise CommandError(f"--resume: there is no replay {quote(resume)} any more", NOT_FOUND) from None
+        raise CommandError(
+            f"--resume: there is no replay {quote(resume)} any more", ExitCode.FAILED
+        ) from None
     except KeyboardInterrupt:
         note(f"match-ratings: interrupted{goes_on}")
         raise
     except CommandError as fault:
-        raise CommandError(f"{fault}{goes_on if fault.code == UNAVAILABLE else ''}", fault.code) from None
+        raise CommandError(
+            f"{fault}{goes_on if fault.code == ExitCode.UNAVAILABLE else ''}", fault.code
+        ) from None
     report.close(done, dry_run=dry_run)
     if done.stopped:
-        raise CommandError(_why_stopped(done, report.summary, ladder_name), UNAVAILABLE)
+        raise CommandError(_why_stopped(done, report.summary, ladder_name), ExitCode.UNAVAILABLE)
     if where.ids and report.summary.counts[ReplayOutcome.GONE]:
-        raise typer.Exit(NOT_FOUND)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _why_stopped(done: DeadLetterReplay, summary: ReplaySummary, ladder: str) -> str:
-    from match_ratings_worker.dead_letters import ReplayOutcome
-
     waiting, left = summary.counts[ReplayOutcome.WAITING], summary.counts[ReplayOutcome.LEFT]
     text = f"{done.stopped} ({ladder}): {left} are left as dead letters"
     if waiting:
@@ -175,8 +165,6 @@ class _Report:
     """Prints results as they come, and their sums."""
 
     def __init__(self, *, verbose: bool, json: bool) -> None:
-        from match_ratings_worker.dead_letters import ReplaySummary
-
         self.summary = ReplaySummary()
         self._verbose = verbose
         self._json = json

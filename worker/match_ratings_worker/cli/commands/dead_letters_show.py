@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from match_ratings import RatingUpdated
 from match_ratings_worker.cli.console import fields, heading, moment, print_json
 from match_ratings_worker.cli.dead_letter_options import IdArgument, checked_letter_id
-from match_ratings_worker.cli.installation import (
-    NOT_FOUND,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.redis_errors import run_on_ladder
-
-if TYPE_CHECKING:
-    from match_ratings_worker.dead_letters import DryRunResult, Inspection
-    from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.dead_letters import DeadLetterStore, DryRunResult, Inspection, inspect_dead_letter
+from match_ratings_worker.storage.dead_letter_entries import history_items
+from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["describe_dry_run", "show"]
 
@@ -34,11 +29,9 @@ def show(letter_id: IdArgument, ladder: LadderOption = None, json: JsonOption = 
     checked_letter_id(letter_id)
 
     async def act(handle: LadderHandle) -> tuple[Inspection, str]:
-        from match_ratings_worker.dead_letters import DeadLetterStore, inspect_dead_letter
-
         [letter] = await DeadLetterStore(handle).get([letter_id])
         if letter is None:
-            raise CommandError(f"{letter_id} is no dead letter of ladder {handle.name}", NOT_FOUND)
+            raise CommandError(f"{letter_id} is no dead letter of ladder {handle.name}", ExitCode.FAILED)
         return await inspect_dead_letter(handle, letter), handle.name
 
     found, name = run_on_ladder(load_installation(), ladder, act)
@@ -49,8 +42,6 @@ def show(letter_id: IdArgument, ladder: LadderOption = None, json: JsonOption = 
 
 
 def _print(found: Inspection, ladder: str) -> None:
-    from match_ratings_worker.storage.dead_letter_entries import history_items
-
     letter = found.letter
     heading(f"{letter.id} on ladder {ladder}: {letter.reason}")
     fields(
@@ -99,8 +90,6 @@ def _history_line(item: dict[str, Any]) -> tuple[str, str]:
 
 def describe_dry_run(result: DryRunResult) -> str:
     """A predicted outcome in one line, with the ratings before and after."""
-    from match_ratings import RatingUpdated
-
     text = result.outcome.value.replace("-", " ")
     if result.event is not None:
         event = RatingUpdated.model_validate_json(result.event)

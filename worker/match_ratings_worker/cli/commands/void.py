@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from match_ratings_worker.cli.commands.void_player import PlayerVoidRequest, void_player
 from match_ratings_worker.cli.console import Column, Sheet, busy, heading, number, print_json, signed
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import (
-    NOT_FOUND,
-    WRONG_INPUT,
-    CommandError,
     JsonOption,
     LadderOption,
     checked_id,
@@ -20,10 +18,9 @@ from match_ratings_worker.cli.installation import (
 )
 from match_ratings_worker.cli.options import WhoOption, WhyOption, YesOption, reason
 from match_ratings_worker.cli.redis_errors import run_on_ladder
-
-if TYPE_CHECKING:
-    from match_ratings_worker.storage.ladder import LadderHandle
-    from match_ratings_worker.voids import VoidResult
+from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.worker_liveness import has_worker
+from match_ratings_worker.voids import VoidResult, VoidStatus, find_voidable_match, void_match
 
 __all__ = ["void"]
 
@@ -73,24 +70,21 @@ def void(
     name = installation.ladder(ladder).name
     if installation.settings.shadow:
         text = "RATINGS_SHADOW: a shadow voids nothing; do it on the ladder itself"
-        raise CommandError(text, WRONG_INPUT)
+        raise CommandError(text, ExitCode.WRONG_INPUT)
     if (match_id is None) == (player is None):
-        raise CommandError("MATCH: give one match, or --player and --since for several", WRONG_INPUT)
+        raise CommandError("MATCH: give one match, or --player and --since for several", ExitCode.WRONG_INPUT)
     signed_why = reason(why, by)
     if player is not None:
         if since is None:
-            raise CommandError("--since: it is required with --player", WRONG_INPUT)
+            raise CommandError("--since: it is required with --player", ExitCode.WRONG_INPUT)
         request = PlayerVoidRequest(checked_id("--player", player), since, until, signed_why, timeout)
         void_player(installation, name, request, dry_run=dry_run, yes=yes, json=json)
         return
     if since is not None or until is not None:
-        raise CommandError("--since: it goes with --player, not with one match", WRONG_INPUT)
+        raise CommandError("--since: it goes with --player, not with one match", ExitCode.WRONG_INPUT)
     wanted = checked_id("MATCH", match_id or "")
 
     async def act(handle: LadderHandle) -> tuple[VoidResult, bool]:
-        from match_ratings_worker.storage.worker_liveness import has_worker
-        from match_ratings_worker.voids import find_voidable_match, void_match
-
         if dry_run:
             with busy("Looking for the match"):
                 return await find_voidable_match(handle, wanted), False
@@ -98,23 +92,25 @@ def void(
             result = await void_match(handle, wanted, signed_why, timeout=timeout)
         return result, await has_worker(handle.redis, handle.keys, handle.idle_ms)
 
-    result, has_worker = run_on_ladder(installation, ladder, act)
-    done = result.status.done or (dry_run and result.status.value == "rated")
+    result, worker_runs = run_on_ladder(installation, ladder, act)
+    done = result.status.done or (dry_run and result.status is VoidStatus.RATED)
     if json:
         print_json({"ladder": name, "dry_run": dry_run, **result.document()})
         if not done:
-            raise typer.Exit(NOT_FOUND)
+            raise typer.Exit(ExitCode.FAILED)
     elif done:
         _print(result, name)
     else:
-        raise CommandError(f"{wanted} on ladder {name} {_why_not(result, has_worker=has_worker)}", NOT_FOUND)
+        raise CommandError(
+            f"{wanted} on ladder {name} {_why_not(result, worker_runs=worker_runs)}", ExitCode.FAILED
+        )
 
 
 def _print(result: VoidResult, ladder: str) -> None:
     name = f"{result.match_id} on ladder {ladder}"
     void = result.void
     if void is not None:
-        how = "was voided before" if result.status.value == "already-voided" else "is voided"
+        how = "was voided before" if result.status is VoidStatus.ALREADY else "is voided"
         heading(f"{name} {how}, as event {void.id}: {void.why}")
         sheet = Sheet(
             Column("before", right=True),
@@ -134,12 +130,12 @@ def _print(result: VoidResult, ladder: str) -> None:
         sheet.add((signed(-part.change), part.player) for part in result.match.players)
 
 
-def _why_not(result: VoidResult, *, has_worker: bool) -> str:
-    if result.status.value == "waiting":
-        why = "the workers have not come to it" if has_worker else "no worker is running"
+def _why_not(result: VoidResult, *, worker_runs: bool) -> str:
+    if result.status is VoidStatus.WAITING:
+        why = "the workers have not come to it" if worker_runs else "no worker is running"
         return f"is not voided yet: {why}; the message {result.message_id} waits in the inbox for them"
-    if result.status.value == "unknown":
+    if result.status is VoidStatus.UNKNOWN:
         return "is not known: not in the inbox, the ledger or the dead letters"
-    if result.status.value == "not-rated":
+    if result.status is VoidStatus.NOT_RATED:
         return f"was not rated: {result.detail}; there is nothing to void"
     return f"cannot be voided: {result.detail}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 
+from match_ratings import RatingUpdated
 from match_ratings_worker.cli.console import (
     Column,
     Sheet,
@@ -19,15 +20,23 @@ from match_ratings_worker.cli.console import (
     print_json,
     signed,
 )
-from match_ratings_worker.cli.installation import NOT_FOUND, CommandError, Installation
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import Installation
 from match_ratings_worker.cli.options import ask, time_of
 from match_ratings_worker.cli.progress import steps
 from match_ratings_worker.cli.redis_errors import run_on_ladder
-
-if TYPE_CHECKING:
-    from match_ratings import RatingUpdated
-    from match_ratings_worker.storage.ladder import LadderHandle
-    from match_ratings_worker.voids import PlayerVoidPlan, VoidResult
+from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.storage.worker_liveness import has_worker
+from match_ratings_worker.voids import (
+    PlayerVoidPlan,
+    Refunds,
+    VoidResult,
+    VoidStatus,
+    plan_player_voids,
+    send_voids,
+    wait_for_voids,
+)
 
 __all__ = ["PlayerVoidRequest", "void_player"]
 
@@ -91,29 +100,23 @@ def void_player(
     else:
         _print_result(so_far, request.player, name)
     if _note_not_voided(so_far) and not dry_run:
-        raise typer.Exit(NOT_FOUND)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 async def _plan(handle: LadderHandle, request: PlayerVoidRequest) -> PlayerVoidPlan:
-    from match_ratings_worker.storage.stream_pages import server_time
-    from match_ratings_worker.voids import plan_player_voids
-
     now = await server_time(handle.redis, handle.keys.inbox)
     since = time_of("--since", request.since, now)
     until = None if request.until is None else time_of("--until", request.until, now)
     with busy("Looking through the ledger"):
         plan = await plan_player_voids(handle, request.player, since, until)
     if plan is None:
-        raise CommandError(f"player {request.player} is not known on ladder {handle.name}", NOT_FOUND)
+        raise CommandError(f"player {request.player} is not known on ladder {handle.name}", ExitCode.FAILED)
     return plan
 
 
 async def _void(
     handle: LadderHandle, plan: PlayerVoidPlan, request: PlayerVoidRequest, so_far: _Progress
 ) -> None:
-    from match_ratings_worker.storage.worker_liveness import has_worker
-    from match_ratings_worker.voids import send_voids, wait_for_voids
-
     total = len(plan.matches)
     with steps() as tell:
         sent: list[VoidResult] = []
@@ -134,8 +137,6 @@ def _count(matches: int) -> str:
 
 
 def _print_plan(plan: PlayerVoidPlan, name: str) -> None:
-    from match_ratings_worker.voids import Refunds
-
     if not plan.matches:
         heading(f"{name}: no match in this time that can be voided")
         return
@@ -155,8 +156,6 @@ def _row(match: RatingUpdated, player: str) -> tuple[str, ...]:
 
 
 def _print_result(so_far: _Progress, player: str, name: str) -> None:
-    from match_ratings_worker.voids import Refunds
-
     events = so_far.void_events()
     refunds = Refunds(player, events)
     parts = [part for event in events for part in event.players if part.player == player]
@@ -168,8 +167,6 @@ def _print_result(so_far: _Progress, player: str, name: str) -> None:
 
 
 def _document(plan: PlayerVoidPlan, so_far: _Progress, *, dry_run: bool) -> dict[str, Any]:
-    from match_ratings_worker.voids import Refunds, VoidResult, VoidStatus
-
     results, events = so_far.results, so_far.void_events()
     if dry_run:
         events = plan.matches
@@ -186,8 +183,8 @@ def _document(plan: PlayerVoidPlan, so_far: _Progress, *, dry_run: bool) -> dict
 
 def _note_not_voided(so_far: _Progress) -> bool:
     """Prints notes on matches that are not voided; whether there are any."""
-    refused = [result for result in so_far.results if result.status.value == "refused"]
-    waiting = sum(result.status.value == "waiting" for result in so_far.results)
+    refused = [result for result in so_far.results if result.status is VoidStatus.REFUSED]
+    waiting = sum(result.status is VoidStatus.WAITING for result in so_far.results)
     for result in refused[:_SHOWN]:
         note(f"{result.match_id} cannot be voided: {result.detail}")
     if len(refused) > _SHOWN:

@@ -9,27 +9,26 @@ from contextlib import contextmanager
 from itertools import islice
 from json import dumps
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, BinaryIO
+from typing import IO, Annotated, BinaryIO
 
 import typer
 
 from match_ratings_worker.cli.console import note, print_json
 from match_ratings_worker.cli.dead_letter_options import with_filter_options
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import Wrong, opened
-from match_ratings_worker.cli.installation import (
-    WRONG_INPUT,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.progress import steps
 from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.dead_letters import (
+    DeadLetterFilter,
+    DeadLetterStore,
+    ExportedDeadLetter,
+    InvalidExport,
+    export_document,
+)
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
-
-if TYPE_CHECKING:
-    from match_ratings_worker.dead_letters import DeadLetterFilter, ExportedDeadLetter
-    from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["export", "restore"]
 
@@ -52,8 +51,6 @@ def export(
     """
 
     async def act(handle: LadderHandle) -> int:
-        from match_ratings_worker.dead_letters import DeadLetterStore, export_document
-
         count = 0
         letters = DeadLetterStore(handle)
         until, total = await letters.newest_id(), await letters.count()
@@ -76,7 +73,9 @@ def _writing(name: str) -> Iterator[IO[str]]:
         file = Path(name).open("x", encoding="ascii")  # noqa: SIM115 - only opening may be the user's mistake
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise CommandError(f"--output: {quote(name, 200)} cannot be written: {why}", WRONG_INPUT) from None
+        raise CommandError(
+            f"--output: {quote(name, 200)} cannot be written: {why}", ExitCode.WRONG_INPUT
+        ) from None
     with file:
         yield file
 
@@ -97,8 +96,6 @@ def restore(
     name = installation.ladder(ladder).name
 
     async def act(handle: LadderHandle, source: BinaryIO) -> Counter[str]:
-        from match_ratings_worker.dead_letters import DeadLetterStore
-
         letters = DeadLetterStore(handle)
         found: Counter[str] = Counter()
         exported = _exported(source, name)
@@ -121,8 +118,6 @@ def restore(
 
 def _check(source: BinaryIO, ladder: str) -> None:
     """Ends the command when any line of the file is wrong."""
-    from match_ratings_worker.dead_letters import ExportedDeadLetter, InvalidExport
-
     wrong, count = Wrong(), 0
     for number, line in _lines(source):
         count += 1
@@ -134,8 +129,6 @@ def _check(source: BinaryIO, ladder: str) -> None:
 
 
 def _exported(source: BinaryIO, ladder: str) -> Iterator[ExportedDeadLetter]:
-    from match_ratings_worker.dead_letters import ExportedDeadLetter
-
     for _, line in _lines(source):
         yield ExportedDeadLetter.read(line, ladder)
 
