@@ -7,13 +7,17 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from embedded import Server
+from tests.support.processes import until
 
 Spawn = Callable[..., subprocess.Popen[bytes]]
 
@@ -44,7 +48,7 @@ def ended(process: subprocess.Popen[bytes], number: int) -> str:
     return err.decode()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_rates_and_ends_with_0(site: Any, spawn: Spawn, number: int) -> None:
     with running(spawn, site.url) as process:
         site.send(site.match("m-1"))
@@ -71,3 +75,106 @@ def test_it_does_not_start_on_a_replica(own_server: Server, settings: Any, call:
     result = call("worker")
     assert result.code == 3
     assert result.err.startswith("match-ratings: this is a replica") and result.err.count("\n") == 1
+
+
+@contextlib.contextmanager
+def several(url: str, folder: Path, **variables: str) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The installed command with two worker processes, started in a folder, and its log."""
+    log = folder / "log"
+    command = [str(Path(sys.executable).with_name("match-ratings")), "worker", "--processes", "2"]
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command, cwd=folder, stderr=file, env={**os.environ, "RATINGS_REDIS_URL": url, **variables}
+        )
+    workers: list[psutil.Process] = []
+    try:
+        until(lambda: len(rating(log)) == 2, 60)
+        workers = psutil.Process(process.pid).children()
+        yield process, log
+    finally:
+        for one in [psutil.Process(process.pid), *workers] if process.poll() is None else workers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        process.wait()
+
+
+def lines(log: Path) -> list[dict[str, Any]]:
+    """The log lines so far; all of them are JSON."""
+    return [json.loads(line) for line in log.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def rating(log: Path) -> set[int]:
+    """The processes that say that they rate."""
+    return {line["pid"] for line in lines(log) if line["event"] == "rating"}
+
+
+def gone(pids: set[int]) -> bool:
+    """Whether all these processes have ended."""
+    return not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_several_processes_and_their_supervisor_log_alike(
+    own_server: Server, settings: Any, tmp_path: Path
+) -> None:
+    with several(own_server.url, tmp_path) as (process, log):
+        # Given two workers; when one of them is killed
+        workers = rating(log)
+        victim = min(workers)
+        os.kill(victim, signal.SIGKILL)
+        # Then another rates, and the supervisor says so in a line like those of the workers
+        until(lambda: len(rating(log)) == 3, 60)
+        said = next(line for line in lines(log) if line["event"] == "worker process ended, restarting")
+        assert said["process"] == victim and said["ended_with"] == "signal SIGKILL"
+        assert said["pid"] == process.pid and said["level"] == "warning"
+        # And when the terminal is closed, all of them stop in good order
+        process.send_signal(signal.SIGHUP)
+        assert process.wait(15) == 0 and gone(rating(log))
+        stopped = {line["pid"] for line in lines(log) if line["event"] == "stopped"}
+        assert stopped == rating(log) - {victim}
+        assert {line["pid"] for line in lines(log)} == {process.pid, *rating(log)}
+
+
+def test_a_killed_supervisor_takes_its_workers_with_it(
+    own_server: Server, settings: Any, tmp_path: Path
+) -> None:
+    with several(own_server.url, tmp_path) as (process, log):
+        workers = rating(log)
+        process.kill()
+        process.wait()
+        until(lambda: gone(workers))
+        # They stopped in good order: no other worker has to take over their messages
+        assert {line["pid"] for line in lines(log) if line["event"] == "stopped"} == workers
+
+
+@pytest.mark.slow
+def test_nothing_in_the_working_directory_is_run(own_server: Server, settings: Any, tmp_path: Path) -> None:
+    # Given a folder with modules named like ours, like the standard library's and like our dependencies
+    mark = tmp_path / "mark"
+    source = f"open({str(mark)!r}, 'a').write(__file__ + '\\n')\n"
+    for name in ("worker", "contracts", "match_ratings", "sitecustomize", "usercustomize", "json", "arq"):
+        (tmp_path / f"{name}.py").write_text(source)
+    (tmp_path / "match_ratings_worker").mkdir()
+    for name in ("__init__", "__main__"):
+        (tmp_path / "match_ratings_worker" / f"{name}.py").write_text(source)
+    # When several workers are started there, then they rate, and nothing of the folder is run
+    with several(own_server.url, tmp_path) as (process, _):
+        process.terminate()
+        assert process.wait(15) == 0
+    assert not mark.exists()
+
+
+@pytest.mark.slow
+def test_workers_that_keep_ending_are_given_up(own_server: Server, settings: Any, tmp_path: Path) -> None:
+    # Given an installation whose workers cannot start, as after a broken update
+    (tmp_path / "arq").mkdir()
+    (tmp_path / "arq" / "__init__.py").write_text("raise ImportError('a broken update')\n")
+    (tmp_path / "arq" / "worker.py").write_text("")
+    command = [str(Path(sys.executable).with_name("match-ratings")), "worker", "--processes", "2"]
+    env = {**os.environ, "RATINGS_REDIS_URL": own_server.url, "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    # Then the command ends after some tries, with one sentence
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == (
+        "match-ratings: the workers keep ending soon after their start, 5 times in a row, "
+        "last with exit code 1; their log has the reason"
+    )

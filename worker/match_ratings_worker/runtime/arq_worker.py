@@ -8,11 +8,20 @@ import signal
 from arq.constants import in_progress_key_prefix
 from arq.worker import Worker
 
+from match_ratings_worker.runtime.stop_signals import stop_signals
+
 __all__ = ["GracefulWorker"]
 
 
 class GracefulWorker(Worker):
-    """An arq worker that also ends cleanly when it is stopped while it takes up jobs."""
+    """An arq worker that also ends cleanly when it is stopped while it takes up jobs, and on SIGHUP."""
+
+    async def main(self) -> None:
+        """Work until stopped. (Not in __init__: arq reads its options from the signature.)"""
+        if self._handle_signals:
+            for number in stop_signals():
+                self._add_signal_handler(number, self.handle_sig)
+        await super().main()
 
     async def close(self) -> None:
         """Wait for cancelled jobs, then close as arq does; in arq the first cancelled job ends the close."""

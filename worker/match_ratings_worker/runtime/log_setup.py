@@ -1,8 +1,9 @@
-"""Logs: structlog, JSON where standard error is no terminal, arq's own lines through the same way."""
+"""Log lines: structlog, as JSON where standard error is no terminal; arq's lines go the same way."""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
@@ -40,11 +41,16 @@ def _safe_for_terminals(_: Any, __: str, event: MutableMapping[str, Any]) -> Mut
     return event
 
 
-class _Reroute(logging.Filter):
-    """Hands a logger's lines to our handler and to no other.
+def _with_pid(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    event["pid"] = os.getpid()
+    return event
 
-    The arq command sets up handlers of its own after it has read our settings, and resets those of
-    its loggers; filters it leaves alone.
+
+class _Reroute(logging.Filter):
+    """Hands a logger's records to one handler and no other.
+
+    The arq command replaces the handlers of its loggers after it has read our settings, but not their
+    filters.
     """
 
     def __init__(self, handler: logging.Handler) -> None:
@@ -58,7 +64,7 @@ class _Reroute(logging.Filter):
 
 
 def configure(level: str = "info", form: str = "auto") -> None:
-    """Sets up structlog and the standard library's logging for this process, on standard error.
+    """Set up structlog and the standard library's logging for this process, on standard error.
 
     `level` is debug, info, warning or error; `form` is json, console, or auto.
     """
@@ -68,6 +74,7 @@ def configure(level: str = "info", form: str = "auto") -> None:
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _with_pid,
         structlog.processors.StackInfoRenderer(),
     ]
     structlog.configure(

@@ -1,4 +1,4 @@
-"""`worker`: rate matches until told to stop."""
+"""`worker`: rate matches until a signal asks to stop."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
 
 import typer
 
-from match_ratings_worker.cli.installation import UNAVAILABLE, CommandError, load_installation
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import load_installation
 from match_ratings_worker.cli.redis_errors import run
-from match_ratings_worker.runtime.process_supervisor import supervise
+from match_ratings_worker.runtime import log_setup
+from match_ratings_worker.runtime.process_supervisor import WorkersKeepEnding, supervise
+from match_ratings_worker.runtime.stop_signals import stop_signals, stop_with_supervisor
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -32,39 +35,53 @@ def worker(
             "--shadow", help="Rate beside another rater, into keys of its own; the same as RATINGS_SHADOW=1."
         ),
     ] = False,
+    supervised: Annotated[bool, typer.Option("--supervised", hidden=True)] = False,
 ) -> None:
-    """Rate the matches of all configured ladders until SIGTERM or Ctrl-C.
+    """Rate the matches of all configured ladders until SIGTERM, SIGHUP or Ctrl-C.
 
-    Settings and server are looked at first, without waiting for a Redis that is away; once started,
-    the worker waits for a lost Redis, however long. It finishes the batch in hand before it ends.
-    Start as many workers as you like, on any number of machines; with --processes several on this one,
-    started anew when one of them dies. The same as
-    `arq match_ratings_worker.settings.WorkerSettings`, with a faster event loop.
+    The settings and the server are checked first, without waiting for a Redis that is away. Once started,
+    the worker waits for a lost Redis, for as long as it takes. It finishes the batch in hand before it ends.
+    Any number of workers can run, on any number of machines; --processes runs several on this one and
+    restarts those that die. The same as `arq match_ratings_worker.settings.WorkerSettings`, with a faster
+    event loop.
     """
     if shadow:
-        os.environ["RATINGS_SHADOW"] = "1"  # for the processes that are started, too
-    site = load_installation()
+        os.environ["RATINGS_SHADOW"] = "1"  # for the child processes, too
+    settings = load_installation().settings
     # Until arq has its own handlers, and again when it is done with them.
-    before = {number: signal.signal(number, _stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, _stop) for number in stop_signals()}
+    if supervised:
+        stop_with_supervisor()
     try:
-        run(site.settings.redis_url, _check_server)
-        run(site.settings.queue_url, _check_queue)
+        run(settings.redis_url, _check_server)
+        run(settings.queue_url, _check_queue)
         if processes == 1:
             _rate()
-        elif code := supervise(
-            [sys.executable, "-P", "-m", "match_ratings_worker", "worker"], _ports(site.settings, processes)
-        ):
-            raise SystemExit(code)
+        else:
+            _supervise(settings, processes)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _ports(settings: Settings, processes: int) -> list[dict[str, str]]:
-    """For each process what it is told besides: its own port for its figures."""
-    if settings.metrics_port is None:
-        return [{} for _ in range(processes)]
-    return [{"RATINGS_METRICS_PORT": str(settings.metrics_port + index)} for index in range(processes)]
+def _supervise(settings: Settings, processes: int) -> None:
+    log_setup.configure(settings.log_level, settings.log_format)
+    environments: list[dict[str, str]] = [{} for _ in range(processes)]
+    if settings.metrics_port is not None:
+        for index, environment in enumerate(environments):
+            environment["RATINGS_METRICS_PORT"] = str(settings.metrics_port + index)
+    try:
+        code = supervise([*_python(), "-m", "match_ratings_worker", "worker", "--supervised"], environments)
+    except WorkersKeepEnding as error:
+        raise CommandError(str(error), ExitCode.FAILED) from None
+    if code:
+        raise SystemExit(code)
+
+
+def _python() -> list[str]:
+    """This interpreter, with its isolation, and without the working directory on its path (-P)."""
+    options = {"-I": sys.flags.isolated, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site}
+    return [sys.executable, "-P", *(option for option, is_set in options.items() if is_set)]
 
 
 def _rate() -> None:
@@ -87,7 +104,7 @@ async def _check_server(redis: Redis) -> None:
     try:
         await server_warnings(redis)
     except UnsupportedServer as error:
-        raise CommandError(str(error), UNAVAILABLE) from None
+        raise CommandError(str(error), ExitCode.UNAVAILABLE) from None
 
 
 async def _check_queue(redis: Redis) -> None:
