@@ -24,11 +24,7 @@ from tests.support.processes import Worker, config_file, environment, until
 
 #: The example of the README.
 EXAMPLE = '''
-from match_ratings_worker.rating import Outcome
-from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.rating import Side
-from match_ratings_worker.rating import State
-from match_ratings_worker.rating import Step
+from match_ratings_worker.rating import Outcome, RatingSystem, Side, State, Step
 
 class Points(RatingSystem):
     """So many points for a win."""
