@@ -25,7 +25,7 @@ from match_ratings_worker.rating import (
     RatingSystem,
     State,
 )
-from match_ratings_worker.rating.fide.fide_system import Standing
+from match_ratings_worker.rating.fide import FidePeriodState
 
 Vectors = Callable[[str], Any]
 
@@ -77,7 +77,7 @@ def test_systems_with_draws_show_win_draw_and_loss(system: RatingSystem) -> None
 
 
 def test_fide_by_month_shows_what_one_game_would_change() -> None:
-    established = State(1500, 100, extra=Standing().extra())
+    established = State(1500, 100, extra=FidePeriodState().extra())
     rows = preview(Fide(), established, established._replace(rating=1700), at=AT)
     assert [row.first.change for row in rows] == [15, 5, -5]
     with pytest.raises(InvalidGame, match="unrated"):

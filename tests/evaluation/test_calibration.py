@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from match_ratings_worker.evaluation import Prediction, Sample, best_divisor, wilson
 from match_ratings_worker.rating import Fibs, Game, Glicko, Glicko2, State
-from match_ratings_worker.rating.backgammon import expected
+from match_ratings_worker.rating.elo import expected
 from tests.support.synthetic_matches import START, predictions
 
 

@@ -13,7 +13,7 @@ from match_ratings_worker.calculators.match_outcomes import period
 from match_ratings_worker.pipeline.close_due_periods import Closing
 from match_ratings_worker.queries import period_games
 from match_ratings_worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
-from match_ratings_worker.rating.fide.fide_system import Standing
+from match_ratings_worker.rating.fide import FidePeriodState
 from tests.support.clock import DAY, HOUR, month_start, now_ms
 from tests.support.rounds import Rounds
 
@@ -203,7 +203,13 @@ def _seen(event: RatingUpdated, player: str) -> dict[str, Any] | None:
 async def test_the_games_behind_a_period_without_those_that_do_not_count(redis: Redis, ladder: str) -> None:
     # Given an unrated player who plays five rated ones, an unrated one, and a game that is taken back
     rounds = Rounds(redis, ladder, Fide(start=0))
-    rated = {"rating": 1600, "sequence": 0, "games": 40, "last_game": 0, **dict.fromkeys(Standing._fields, 0)}
+    rated = {
+        "rating": 1600,
+        "sequence": 0,
+        "games": 40,
+        "last_game": 0,
+        **dict.fromkeys(FidePeriodState._fields, 0),
+    }
     for name in ("r1", "r2", "r3", "r4", "r5"):
         await rounds.redis.hset(rounds.keys.player(name), mapping=rated)
     opponents = ["r1", "new", "r2", "r3", "r4", "r5", "r1"]

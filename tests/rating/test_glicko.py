@@ -23,16 +23,16 @@ from match_ratings_worker.rating import (
     State,
 )
 from match_ratings_worker.rating.glicko import (
-    Opponent,
     Q,
-    applied,
+    accumulate,
     expected_score,
     g,
-    gathered,
-    grown,
+    posterior,
     rate_period,
+    rd_after_idle,
 )
-from match_ratings_worker.rating.glicko_periods import Standing
+from match_ratings_worker.rating.glicko_periods import GlickoPeriodState
+from match_ratings_worker.rating.rating_deviation import Opponent
 from match_ratings_worker.units import DAY_MS
 
 Vectors = Callable[[str], Any]
@@ -62,7 +62,7 @@ def after(state: State, side: Side, at: int = AT) -> State:
 def test_the_papers_example(vectors: Vectors) -> None:
     rating, rd, d = vectors("glicko")["glicko1_paper"]
     assert rate_period(1500, 200, PAPER) == pytest.approx((rating, rd), abs=1e-9)
-    information, _ = gathered(1500, PAPER)
+    information, _ = accumulate(1500, PAPER)
     assert 1 / math.sqrt(Q * Q * information) == pytest.approx(d, abs=1e-9)
 
 
@@ -81,8 +81,8 @@ def test_the_papers_expected_scores(opponent: float, rd: float, chance: float) -
 def test_c_brings_50_back_to_350_in_100_periods() -> None:
     c = Glicko().c
     assert round(c, 2) == 34.64
-    assert grown(50, 100, c, 350) == pytest.approx(350)
-    assert grown(50, 101, c, 350) == 350
+    assert rd_after_idle(50, 100, c, 350) == pytest.approx(350)
+    assert rd_after_idle(50, 101, c, 350) == 350
 
 
 def test_a_period_without_games_changes_nothing_but_the_rd() -> None:
@@ -199,7 +199,7 @@ START = AT // PERIOD_MS * PERIOD_MS
 
 
 def in_periods(rating: float, rd: float) -> State:
-    return State(rating, extra=tuple(Standing(rd)))
+    return State(rating, extra=tuple(GlickoPeriodState(rd)))
 
 
 def test_the_papers_example_added_one_game_at_a_time(vectors: Vectors) -> None:
@@ -228,7 +228,7 @@ def test_rd_grows_by_whole_periods_since_the_last_one_with_games() -> None:
     rd = state.extra[0]
     # When the next game is three periods later, then t is 3, as in the paper.
     later = PERIODS.rate(state, in_periods(1500, 200), Game(START + 3 * PERIOD_MS, (1, 0))).sides[0]
-    assert later.extra[0] == pytest.approx(grown(rd, 3, PERIODS.c, 350))
+    assert later.extra[0] == pytest.approx(rd_after_idle(rd, 3, PERIODS.c, 350))
     # And a late game of the closed period goes into the one after it.
     late = PERIODS.rate(state, in_periods(1500, 200), Game(START, (1, 0))).sides[0]
     assert PERIODS.closes_at(after(state, late)) == START + 2 * PERIOD_MS
@@ -236,8 +236,8 @@ def test_rd_grows_by_whole_periods_since_the_last_one_with_games() -> None:
 
 def test_the_opponents_rd_counts_as_grown_to_the_periods_start() -> None:
     # Given two players who last played five periods ago
-    idle = State(1500.0, extra=tuple(Standing(60.0, float(START // PERIOD_MS - 5))))
-    rd = grown(60, 5, PERIODS.c, 350)
+    idle = State(1500.0, extra=tuple(GlickoPeriodState(60.0, float(START // PERIOD_MS - 5))))
+    rd = rd_after_idle(60, 5, PERIODS.c, 350)
     # When they play and the period closes
     state = after(idle, PERIODS.rate(idle, idle, Game(AT, (1, 0))).sides[0])
     closed = PERIODS.close(state)
@@ -288,8 +288,8 @@ def test_a_closings_event_alone_gives_the_same_closing(state: State) -> None:
     if not side.figures:
         return
     assert PERIODS.recompute_close(part) == side
-    held = Standing.of(state)
-    rating, rd = applied(state.rating, held.rd, held.period_information, held.period_gain)
+    held = GlickoPeriodState.of(state)
+    rating, rd = posterior(state.rating, held.rd, held.period_information, held.period_gain)
     assert (side.rating, side.extra[0]) == pytest.approx((rating, max(30, rd)))
     event = RatingUpdated(
         cause=Cause.PERIOD, ladder="chess", system="glicko-periods", rules="1", finished_at=AT, rated_at=AT,

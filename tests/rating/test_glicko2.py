@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from match_ratings import RatingUpdated
 from match_ratings_worker.rating import Game, Glicko2, Outcome, RatingSystem, State
-from match_ratings_worker.rating.glicko import Opponent
-from match_ratings_worker.rating.glicko2 import Rated, expected_score, grown, rate_period
+from match_ratings_worker.rating.glicko2 import Rated, expected_score, rate_period, rd_after_idle
+from match_ratings_worker.rating.rating_deviation import Opponent
 from match_ratings_worker.units import DAY_MS
 
 Vectors = Callable[[str], Any]
@@ -53,7 +53,7 @@ def test_the_papers_example(vectors: Vectors) -> None:
 def test_a_period_without_games_only_grows_rd() -> None:
     idle = rate_period(Rated(1500, 200, 0.06), [], tau=0.5)
     assert (idle.rating, idle.volatility) == (1500, 0.06)
-    assert round(idle.rd, 5) == 200.27142 == round(grown(200, 0.06, 1), 5)
+    assert round(idle.rd, 5) == 200.27142 == round(rd_after_idle(200, 0.06, 1), 5)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_rd_grows_with_the_fractional_time_since_the_last_game() -> None:
     state = player(1500, 60, 0.06, AT - 10 * DAY_MS)
     expected = math.sqrt(60**2 + 2.1436 * (0.06 * 173.7178) ** 2)
     assert Glicko2().rd_at(state, AT) == pytest.approx(expected)
-    # When a game is rated, then from the RD so grown, for both players.
+    # When a game is rated, then from the RD so rd_after_idle, for both players.
     outcome = Glicko2().rate(state, state, Game(AT, (1, 0)))
     after = rate_period(Rated(1500, expected, 0.06), [Opponent(1500, expected, 1)], tau=0.75, elapsed=0)
     assert outcome.sides[0].rating == pytest.approx(after.rating)
@@ -149,7 +149,7 @@ def test_the_volatility_is_found_whatever_the_figures(
 ) -> None:
     after = rate_period(rated, games, tau=tau, elapsed=elapsed)
     assert all(math.isfinite(value) for value in after)
-    assert 0 < after.rd <= grown(rated.rd, after.volatility, elapsed) * (1 + 1e-12)
+    assert 0 < after.rd <= rd_after_idle(rated.rd, after.volatility, elapsed) * (1 + 1e-12)
     assert after.volatility > 0
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from match_ratings import RatingUpdated
 from match_ratings_worker.rating import Fide, Game, Outcome, RatingSystem, Side, State
-from match_ratings_worker.rating.fide.fide_system import Standing
+from match_ratings_worker.rating.fide import FidePeriodState
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]
@@ -27,7 +27,7 @@ MONTH = Fide(floor=1)
 
 
 def player(rating: int, games: int = 100, **standing: int) -> State:
-    return State(rating, games, extra=Standing(**standing).extra())
+    return State(rating, games, extra=FidePeriodState(**standing).extra())
 
 
 def after(state: State, side: Side, played: int = 1) -> State:

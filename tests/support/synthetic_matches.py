@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from match_ratings_worker.evaluation import Match, Prediction
-from match_ratings_worker.rating.backgammon import expected
+from match_ratings_worker.rating.elo import expected
 
 START = 1_780_000_000_000
 

@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating import Fide, Game, Side, State
-from match_ratings_worker.rating.fide.fide_rules import month_end
-from match_ratings_worker.rating.fide.fide_system import Standing
+from match_ratings_worker.rating.fide import FidePeriodState, month_end
 from tests.support.fide_players import AT, SCORES, Travel, accrued, player
 
 standings = st.builds(
-    Standing,
+    FidePeriodState,
     peak=st.integers(0, 2900),
     birth_year=st.sampled_from([0, 1980, 2008, 2015]),
     period=st.sampled_from([202609, 202610]),  # it is 0 only where no games are held
@@ -61,7 +60,7 @@ def test_a_closings_event_alone_gives_the_same_closing(system: Fide, state: Stat
 @given(states)
 def test_a_state_survives_as_text(state: State) -> None:
     assert tuple(float(repr(value)) for value in state.extra) == state.extra
-    assert Standing.of(state).extra() == state.extra
+    assert FidePeriodState.of(state).extra() == state.extra
 
 
 def closing_part(state: State, side: Side) -> PlayerUpdate:

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from match_ratings_worker.rating import Fide, Game, InvalidGame, Side, State
-from match_ratings_worker.rating.fide.fide_rules import BILLION, first_rating, month_end, month_of
-from match_ratings_worker.rating.fide.fide_system import Standing
+from match_ratings_worker.rating.fide import SCALE, FidePeriodState, first_rating, month_end, month_of
 from tests.support.fide_players import AT, LATER, MONTH, SCORES, Travel, Vectors, accrued, after, ms, player
 
 
@@ -17,7 +16,7 @@ def test_the_published_period(vectors: Vectors) -> None:
     for expectation, key in (("table", "total_table"), ("curve", "total_logistic")):
         system = Fide.model_validate({"expectation": expectation, "k": case["K"]})
         state = accrued(system, player(case["rating"]), [(rating, score) for rating, score in case["games"]])
-        total = case["K"] * Standing.of(state).period_gain / BILLION
+        total = case["K"] * FidePeriodState.of(state).period_gain / SCALE
         assert total == pytest.approx(case[key], abs=0.0006)
         assert system.close(state).rating == case["new_rating"]
 
@@ -65,7 +64,7 @@ def test_a_late_game_goes_into_the_open_month() -> None:
     # And one round of closing takes it together with November's.
     both = accrued(Fide(), late, [(1500, 1)], LATER)
     assert Fide().closes_at(both) == month_end(202611)
-    assert Standing.of(both).period_games == 2
+    assert FidePeriodState.of(both).period_games == 2
     # And a game of October that arrives late in an open November does not reopen October.
     assert Fide().closes_at(
         accrued(Fide(), accrued(Fide(), player(1500), [(1500, 1)], LATER), [(1500, 1)])
@@ -75,7 +74,7 @@ def test_a_late_game_goes_into_the_open_month() -> None:
 def test_december_is_followed_by_january() -> None:
     held = accrued(Fide(), player(1500), [(1500, 1)], ms("2026-12-05"))
     state = after(held, Fide().close(held), 0)
-    assert Standing.of(state) == Standing(peak=1510, period=202701)
+    assert FidePeriodState.of(state) == FidePeriodState(peak=1510, period=202701)
 
 
 def test_every_game_is_computed_from_the_current_list() -> None:
@@ -131,7 +130,7 @@ def test_an_unrated_player_gets_a_first_rating_at_the_months_end(
     side = system.close(state)
     assert (side.change, side.rating) == (rating or 0, rating or 0)
     # Then fewer than five games are kept for the next month, and five or more are done with.
-    left = Standing.of(after(state, side, 0)).period_games
+    left = FidePeriodState.of(after(state, side, 0)).period_games
     assert left == (len(opponents) if len(opponents) < 5 else 0)
 
 
@@ -154,7 +153,7 @@ def test_games_against_unrated_players_count_for_nobody() -> None:
 
 def test_a_preview_needs_rated_players() -> None:
     with pytest.raises(InvalidGame, match="rating: 0 is not allowed"):
-        Fide().preview(State(0, extra=Standing().extra()), player(1500), Game(AT, (1, 0)))
+        Fide().preview(State(0, extra=FidePeriodState().extra()), player(1500), Game(AT, (1, 0)))
 
 
 def test_a_prize_moves_a_rating_but_gives_no_first_one() -> None:
@@ -193,7 +192,7 @@ def test_voids_around_a_change_between_rated_and_unrated(through_json: Travel) -
     start = accrued(system, system.initial(), [(1900, 1)] * 4)
     outcome, event = through_json(system, start, player(1950), Game(AT, (1, 0)))
     five = after(start, outcome.sides[0])
-    assert Standing.of(system.void(five, event.players[0])) == Standing.of(start)
+    assert FidePeriodState.of(system.void(five, event.players[0])) == FidePeriodState.of(start)
     # When the first rating is published already, it stands.
     first = after(five, system.close(five), 0)
     assert first.rating > 1900
@@ -220,11 +219,11 @@ def test_the_peak_includes_the_list_before_and_the_first_rating() -> None:
     # Given a player brought over at 2405, who falls under 2400 in the first month here
     held = accrued(Fide(), player(2405), [(2405, 0)])
     closed = after(held, Fide().close(held), 0)
-    assert (closed.rating, Standing.of(closed).peak) == (2400, 2405)
+    assert (closed.rating, FidePeriodState.of(closed).peak) == (2400, 2405)
     # And a player whose first rating is 1921: both are remembered.
     system = Fide(start=0)
     unrated = accrued(system, system.initial(), [(1900, 1)] * 3 + [(1900, 0)] * 2)
-    assert Standing.of(after(unrated, system.close(unrated), 0)).peak == 1921
+    assert FidePeriodState.of(after(unrated, system.close(unrated), 0)).peak == 1921
 
 
 def test_a_void_of_an_earlier_time_takes_no_game_out_of_a_later_one(through_json: Travel) -> None:
@@ -234,8 +233,8 @@ def test_a_void_of_an_earlier_time_takes_no_game_out_of_a_later_one(through_json
     held = after(state, outcome.sides[0])
     november = accrued(MONTH, after(held, MONTH.close(held), 0), [(1700, 1)] * 3, LATER)
     # When October's is voided, then only its gain is taken back.
-    before, left = Standing.of(november), Standing.of(MONTH.void(november, event.players[0]))
-    assert left == before._replace(period_gain=before.period_gain - BILLION // 2)
+    before, left = FidePeriodState.of(november), FidePeriodState.of(MONTH.void(november, event.players[0]))
+    assert left == before._replace(period_gain=before.period_gain - SCALE // 2)
     # And when the game is one that led to a first rating, nothing is.
     _, unrated = through_json(MONTH, player(0), player(1700), Game(AT, (1, 0)))
     assert MONTH.void(november, unrated.players[0]) == november

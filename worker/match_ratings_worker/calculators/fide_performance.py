@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating.fide import fide_rules
-from match_ratings_worker.rating.fide.fide_rules import BILLION, Expectation
-from match_ratings_worker.rating.fide.fide_system import Fide, Standing
+from match_ratings_worker.rating import fide
+from match_ratings_worker.rating.fide import SCALE, Expectation, Fide, FidePeriodState
 from match_ratings_worker.rating.rating_system import Game, Side, State, Step
 
 __all__ = ["PeriodGame", "PeriodReport", "performance", "period"]
@@ -60,12 +59,12 @@ class PeriodReport:
 
 def performance(
     opponents: Sequence[int], score: float, method: Literal["table", "linear"] = "table"
-) -> fide_rules.Performance:
+) -> fide.Performance:
     """FIDE's performance rating from the opponents' ratings in points and the score.
 
     By table 8.1.1 or by the linear approximation, which raises ValueError at 100 % and 0 %.
     """
-    calculate = fide_rules.performance if method == "table" else fide_rules.linear_performance
+    calculate = fide.performance if method == "table" else fide.linear_performance
     return calculate(opponents, score)
 
 
@@ -77,7 +76,7 @@ def period(
     k: int | None = None,
     peak: int = 0,
     birth_year: int | None = None,
-    games_before: int = fide_rules.NEW_GAMES,
+    games_before: int = fide.NEW_GAMES,
     expectation: Expectation = "table",
     floor: int = 1400,
 ) -> PeriodReport:
@@ -89,33 +88,33 @@ def period(
     """
     _check_period(rating, games, games_before)
     system = Fide(expectation=expectation, k=k, floor=floor)
-    standing = Standing(peak=peak, birth_year=birth_year or 0)
+    standing = FidePeriodState(peak=peak, birth_year=birth_year or 0)
     state = State(rating, games_before, extra=standing.extra())
     rows = []
     for opponent, score in games:
         side = system.accrue(
-            state, State(opponent, extra=Standing().extra()), Game(at, (score, 1 - score))
+            state, State(opponent, extra=FidePeriodState().extra()), Game(at, (score, 1 - score))
         ).sides[0]
         state = state._replace(games=state.games + 1, extra=side.extra)
         row = PeriodGame(opponent, score)
         if rating:
-            gain = side.figures["gain"] / BILLION
+            gain = side.figures["gain"] / SCALE
             row = PeriodGame(opponent, score, int(side.figures["difference"]), side.expected, gain)
         rows.append(row)
-    held, closed = Standing.of(state), system.close(state)
+    held, closed = FidePeriodState.of(state), system.close(state)
     if not rating:
-        first = fide_rules.first_rating(held.period_opponents, held.period_games, held.period_halves, floor)
+        first = fide.first_rating(held.period_opponents, held.period_games, held.period_halves, floor)
         closed = closed._replace(figures={**held.figures(), "computed": first.computed})
     used = int(closed.k or 0)
     return PeriodReport(
         games=tuple(rows),
         score=held.period_halves / 2,
         expected=closed.expected if rating else None,
-        gain=held.period_gain / BILLION if rating else None,
+        gain=held.period_gain / SCALE if rating else None,
         k_by_rules=int(closed.figures["k_by_rules"]) if rating else None,
         k=used if rating else None,
         before=rating,
-        exact=used * held.period_gain / BILLION if rating else None,
+        exact=used * held.period_gain / SCALE if rating else None,
         change=int(closed.figures["computed"]) - rating if rating else 0,
         computed=int(closed.figures["computed"]),
         after=int(closed.rating) or None,

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from match_ratings_worker.calculators.fide_performance import period as fide_period
 from match_ratings_worker.calculators.match_outcomes import event_of
 from match_ratings_worker.rating import glicko, glicko2
-from match_ratings_worker.rating.fide.fide_system import Fide, Standing
-from match_ratings_worker.rating.glicko import Glicko, Opponent
+from match_ratings_worker.rating.fide import Fide, FidePeriodState
+from match_ratings_worker.rating.glicko import Glicko
 from match_ratings_worker.rating.glicko2 import SCALE, Glicko2, Rated
+from match_ratings_worker.rating.rating_deviation import Opponent
 from match_ratings_worker.rating.rating_system import Game, Number, RatingSystem, State, Step
 
 __all__ = ["GameLine", "Played", "Summary", "summary"]
@@ -98,7 +99,7 @@ def summary(
 
 
 def _fide(system: Fide, state: State, games: Sequence[Played], at: int) -> Summary:
-    held = Standing.of(state)
+    held = FidePeriodState.of(state)
     report = fide_period(
         int(state.rating),
         [(int(game.opponent), game.score) for game in games],
@@ -132,8 +133,8 @@ def _glicko(system: Glicko, state: State, games: Sequence[Played]) -> Summary:
     rating, rd = float(state.rating), state.extra[0]
     opponents = _opponents(games, system.start_rd)
     lines = [_weighed(game, rating, glicko.g, glicko.expected_score) for game in opponents]
-    information, gain = glicko.gathered(rating, opponents)
-    new, new_rd = glicko.applied(rating, rd, information, gain)
+    information, gain = glicko.accumulate(rating, opponents)
+    new, new_rd = glicko.posterior(rating, rd, information, gain)
     steps = (
         *_sums(len(games), information, gain),
         Step("RD after", f"1 / sqrt(1 / {rd:.2f}^2 + q^2 x {information:.6f})", f"{new_rd:.2f}"),
@@ -155,7 +156,7 @@ def _glicko2(system: Glicko2, state: State, games: Sequence[Played]) -> Summary:
         for game, line in zip(opponents, lines, strict=True)
     )
     gain = sum(line.gain or 0.0 for line in lines)
-    grown = glicko2.grown(rd, new.volatility, 1.0)
+    grown = glicko2.rd_after_idle(rd, new.volatility, 1.0)
     variance = (new.rd / SCALE) ** 2
     steps = (
         *_sums(len(games), information, gain),

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings.messages import CUBES
 from match_ratings_worker.calculators.fide_performance import PeriodGame, PeriodReport, performance, period
-from match_ratings_worker.rating.fide.fide_rules import Performance
+from match_ratings_worker.rating.fide import Performance
 from match_ratings_worker.rating.rating_system import Game, Number, Outcome, RatingSystem, Side, State
 
 __all__ = [

@@ -4,7 +4,7 @@ from typing import Final
 
 from match_ratings_worker.rating.backgammon import Backgammon
 from match_ratings_worker.rating.fibs import Fibs
-from match_ratings_worker.rating.fide.fide_system import Fide
+from match_ratings_worker.rating.fide import Fide
 from match_ratings_worker.rating.glicko import Glicko
 from match_ratings_worker.rating.glicko2 import Glicko2
 from match_ratings_worker.rating.glicko_periods import GlickoPeriods

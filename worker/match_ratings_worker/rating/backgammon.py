@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from match_ratings import RatingUpdated
 from match_ratings.messages import milliseconds
+from match_ratings_worker.rating.elo import expected, round_half_away
 from match_ratings_worker.rating.rating_system import (
     Game,
     InvalidGame,
@@ -30,7 +31,7 @@ from match_ratings_worker.rating.rating_system import (
     Step,
 )
 
-__all__ = ["HISTORY", "Backgammon", "Rules", "coefficient", "expected", "round_half_away"]
+__all__ = ["HISTORY", "Backgammon", "Rules", "coefficient"]
 
 
 class Rules(NamedTuple):
@@ -59,31 +60,9 @@ _LONG_AGO: Final = 100_000_000_000
 _BY_VERSION: Final = {rules.version: index for index, rules in enumerate(HISTORY)}
 
 
-def expected(own: float, opponent: float, divisor: float) -> float:
-    """The score, 0..1, that a player is expected to make: 1 / (1 + 10^((opponent - own) / divisor)).
-
-    A gap too large for a float gives 0, as an infinite power does in the sites' own Go.
-    """
-    try:
-        return 1.0 / (1.0 + math.pow(10.0, (opponent - own) / divisor))
-    except OverflowError:
-        return 0.0
-
-
 def coefficient(cube: int) -> float:
     """The cube's factor: 1 + log2(cube) / 6, from 1.0 for an unturned cube to 2.0 at 64."""
     return 1.0 + math.log2(cube) / 6.0
-
-
-def round_half_away(value: float) -> int:
-    """The nearest whole number, halves away from zero, like Go's math.Round.
-
-    Python's round() takes halves to even, and floor(x + 0.5) turns 0.49999999999999994 into 1.
-    """
-    whole = math.trunc(value)
-    if abs(value - whole) >= 0.5:
-        return whole + (1 if value > 0 else -1)
-    return whole
 
 
 class Backgammon(RatingSystem):

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from match_ratings import PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating.backgammon import expected
+from match_ratings_worker.rating.elo import expected
 from match_ratings_worker.rating.rating_system import (
     Game,
     InvalidGame,

@@ -15,46 +15,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Annotated, ClassVar, Final, NamedTuple, Self
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, model_validator
 
 from match_ratings import PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating.backgammon import expected
+from match_ratings_worker.rating.elo import expected
+from match_ratings_worker.rating.rating_deviation import Opponent, Positive, RatingDeviationSystem
 from match_ratings_worker.rating.rating_system import (
-    Game,
-    Outcome,
-    RatingSystem,
     Side,
     State,
     Step,
-    difference,
 )
 from match_ratings_worker.units import DAY_MS
 
 __all__ = [
     "Glicko",
-    "Opponent",
-    "applied",
-    "applied_steps",
+    "posterior",
+    "posterior_steps",
     "expected_score",
     "g",
     "game_steps",
-    "gathered",
-    "grown",
+    "accumulate",
+    "rd_after_idle",
     "rate_period",
 ]
 
 Q: Final = math.log(10.0) / 400.0
-Positive = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
-
-
-class Opponent(NamedTuple):
-    """One game of a period: whom it was against and its score, 1, 0.5 or 0."""
-
-    rating: float
-    rd: float
-    score: float
 
 
 def g(rd: float) -> float:
@@ -68,12 +55,12 @@ def expected_score(rating: float, opponent: float, opponent_rd: float) -> float:
     return expected(weight * rating, weight * opponent, 400)
 
 
-def grown(rd: float, periods: float, c: float, max_rd: float) -> float:
+def rd_after_idle(rd: float, periods: float, c: float, max_rd: float) -> float:
     """RD in points after a number of idle rating periods; fewer than none count as none."""
     return min(math.sqrt(rd * rd + c * c * max(periods, 0.0)), max_rd)
 
 
-def gathered(rating: float, games: Iterable[Opponent]) -> tuple[float, float]:
+def accumulate(rating: float, games: Iterable[Opponent]) -> tuple[float, float]:
     """What games tell: the sums of g^2 E (1 - E) and of g (score - E)."""
     information = gain = 0.0
     for game in games:
@@ -83,7 +70,7 @@ def gathered(rating: float, games: Iterable[Opponent]) -> tuple[float, float]:
     return information, gain
 
 
-def applied(rating: float, rd: float, information: float, gain: float) -> tuple[float, float]:
+def posterior(rating: float, rd: float, information: float, gain: float) -> tuple[float, float]:
     """The rating and RD after games that told this much."""
     variance = 1.0 / (1.0 / (rd * rd) + Q * Q * information)
     return rating + Q * variance * gain, math.sqrt(variance)
@@ -91,7 +78,7 @@ def applied(rating: float, rd: float, information: float, gain: float) -> tuple[
 
 def rate_period(rating: float, rd: float, games: Iterable[Opponent]) -> tuple[float, float]:
     """The rating and RD, in points, after one period's games; `rd` as grown to the period's start."""
-    return applied(rating, rd, *gathered(rating, games))
+    return posterior(rating, rd, *accumulate(rating, games))
 
 
 def game_steps(own: PlayerUpdate, other: PlayerUpdate) -> list[Step]:
@@ -117,10 +104,10 @@ def game_steps(own: PlayerUpdate, other: PlayerUpdate) -> list[Step]:
     ]
 
 
-def applied_steps(own: PlayerUpdate, rd: float, information: float, gain: float) -> list[Step]:
+def posterior_steps(own: PlayerUpdate, rd: float, information: float, gain: float) -> list[Step]:
     """The new rating and RD from what the games of a player's part told."""
     name, after = own.player, own.figures["rd_after"]
-    raw = applied(own.before, rd, information, gain)[1]
+    raw = posterior(own.before, rd, information, gain)[1]
     return [
         Step("RD after", f"1 / sqrt(1 / {rd:.2f}^2 + q^2 x {information:.6f})", f"{after:.2f}", name),
         Step("change", f"q x {raw:.2f}^2 x {gain:+.6f}", f"{own.change:+.2f}", name),
@@ -128,13 +115,11 @@ def applied_steps(own: PlayerUpdate, rd: float, information: float, gain: float)
     ]
 
 
-class Glicko(RatingSystem):
+class Glicko(RatingDeviationSystem):
     """Glicko game by game, with a ladder's settings."""
 
     name: ClassVar[str] = "glicko"
     state_fields: ClassVar[tuple[str, ...]] = ("rd",)
-    draws: ClassVar[bool] = True
-    cosmetic: ClassVar[tuple[str, ...]] = ("provisional_rd", "listed_rd")
 
     #: Every player's first rating and RD, in points.
     start: Annotated[float, Field(ge=-100_000, le=100_000, allow_inf_nan=False)] = 1500.0
@@ -166,30 +151,7 @@ class Glicko(RatingSystem):
     def rd_at(self, state: State, at: int) -> float:
         """A player's RD at a time in ms, grown since the last game; a time before that game adds none."""
         periods = (at - state.last_game) / (self.period_days * DAY_MS) if state.last_game else 0.0
-        return self._bounded(grown(state.extra[0], periods, self.c, self.max_rd))
-
-    def provisional(self, state: State) -> bool:
-        """Whether the rating is still provisional."""
-        return state.extra[0] >= self.provisional_rd
-
-    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
-        """g(RD) * (r - r_opponent): the less is known of the opponent, the less the difference counts."""
-        return difference(expected, self.divisor_at(finished_at))
-
-    def on_leaderboard(self, state: State) -> bool:
-        """Whether the RD after the last game is small enough for the leaderboard."""
-        return state.extra[0] <= self.listed_rd
-
-    def rate(self, first: State, second: State, game: Game) -> Outcome:
-        """Both new ratings from the RDs as grown to the game."""
-        rds = self.rd_at(first, game.finished_at), self.rd_at(second, game.finished_at)
-        return Outcome(
-            "1",
-            (
-                self._side(first, rds[0], Opponent(second.rating, rds[1], game.scores[0])),
-                self._side(second, rds[1], Opponent(first.rating, rds[0], game.scores[1])),
-            ),
-        )
+        return self._bounded(rd_after_idle(state.extra[0], periods, self.c, self.max_rd))
 
     def _side(self, state: State, rd: float, game: Opponent) -> Side:
         rating, after = rate_period(state.rating, rd, [game])
@@ -208,7 +170,7 @@ class Glicko(RatingSystem):
             steps += game_steps(own, other)
             rd, chance, weight = own.figures["rd"], own.expected or 0.0, g(other.figures["rd"])
             information = weight * weight * chance * (1.0 - chance)
-            steps += applied_steps(own, rd, information, weight * ((own.score or 0) - chance))
+            steps += posterior_steps(own, rd, information, weight * ((own.score or 0) - chance))
         return steps
 
     def grown_step(self, own: PlayerUpdate, periods: float) -> Step:

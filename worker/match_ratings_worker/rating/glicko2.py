@@ -21,19 +21,15 @@ from typing import Annotated, ClassVar, Final, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from match_ratings import RatingUpdated
-from match_ratings_worker.rating.glicko import Opponent, Positive
+from match_ratings_worker.rating.rating_deviation import Opponent, Positive, RatingDeviationSystem
 from match_ratings_worker.rating.rating_system import (
-    Game,
-    Outcome,
-    RatingSystem,
     Side,
     State,
     Step,
-    difference,
 )
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["Glicko2", "Rated", "expected_score", "g", "grown", "rate_period"]
+__all__ = ["Glicko2", "Rated", "expected_score", "g", "rd_after_idle", "rate_period"]
 
 SCALE: Final = 173.7178
 CENTRE: Final = 1500.0
@@ -60,7 +56,7 @@ def expected_score(rating: float, opponent: float, opponent_rd: float) -> float:
     return (1.0 if edge >= 0 else power) / (1.0 + power)
 
 
-def grown(rd: float, volatility: float, periods: float) -> float:
+def rd_after_idle(rd: float, volatility: float, periods: float) -> float:
     """RD in points after a number of idle rating periods; fewer than none count as none."""
     return math.sqrt(rd * rd + max(periods, 0.0) * (volatility * SCALE) ** 2)
 
@@ -76,7 +72,7 @@ def rate_period(player: Rated, games: Iterable[Opponent], *, tau: float, elapsed
     volatility = player.volatility
     if information > 1e-60:  # without games, or with none that tell anything, the volatility stays
         volatility = _new_volatility(phi, volatility, 1.0 / information, gain / information, tau)
-    grown_rd = grown(player.rd, volatility, elapsed) / SCALE
+    grown_rd = rd_after_idle(player.rd, volatility, elapsed) / SCALE
     variance = 1.0 / (1.0 / (grown_rd * grown_rd) + information)
     return Rated(player.rating + SCALE * variance * gain, SCALE * math.sqrt(variance), volatility)
 
@@ -109,13 +105,11 @@ def _new_volatility(phi: float, sigma: float, v: float, delta: float, tau: float
     return math.exp(low / 2.0)
 
 
-class Glicko2(RatingSystem):
+class Glicko2(RatingDeviationSystem):
     """Glicko-2 game by game; the defaults of a ladder's settings are Lichess's constants."""
 
     name: ClassVar[str] = "glicko2"
     state_fields: ClassVar[tuple[str, ...]] = ("rd", "volatility")
-    draws: ClassVar[bool] = True
-    cosmetic: ClassVar[tuple[str, ...]] = ("provisional_rd", "listed_rd")
 
     #: Every player's first rating and RD, in points, and volatility.
     start: Annotated[float, Field(ge=-100_000, le=100_000, allow_inf_nan=False)] = 1500.0
@@ -155,30 +149,7 @@ class Glicko2(RatingSystem):
     def rd_at(self, state: State, at: int) -> float:
         """A player's RD at a time in ms, grown since the last game; a time before that game adds none."""
         periods = (at - state.last_game) / DAY_MS * self.periods_per_day if state.last_game else 0.0
-        return _between(self.min_rd, grown(state.extra[0], state.extra[1], periods), self.max_rd)
-
-    def provisional(self, state: State) -> bool:
-        """Whether the rating is still provisional, by the RD after the last game."""
-        return state.extra[0] >= self.provisional_rd
-
-    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
-        """g(RD) * (r - r_opponent): the less is known of the opponent, the less the difference counts."""
-        return difference(expected, self.divisor_at(finished_at))
-
-    def on_leaderboard(self, state: State) -> bool:
-        """Whether the RD after the last game is small enough for the leaderboard."""
-        return state.extra[0] <= self.listed_rd
-
-    def rate(self, first: State, second: State, game: Game) -> Outcome:
-        """Both new ratings from the RDs as grown to the game."""
-        rds = self.rd_at(first, game.finished_at), self.rd_at(second, game.finished_at)
-        return Outcome(
-            "1",
-            (
-                self._side(first, rds[0], Opponent(second.rating, rds[1], game.scores[0])),
-                self._side(second, rds[1], Opponent(first.rating, rds[0], game.scores[1])),
-            ),
-        )
+        return _between(self.min_rd, rd_after_idle(state.extra[0], state.extra[1], periods), self.max_rd)
 
     def _side(self, state: State, rd: float, game: Opponent) -> Side:
         volatility = state.extra[1]

@@ -15,21 +15,21 @@ from pydantic import Field
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating.glicko import (
     Glicko,
-    Opponent,
-    applied,
-    applied_steps,
+    accumulate,
     expected_score,
     game_steps,
-    gathered,
-    grown,
+    posterior,
+    posterior_steps,
+    rd_after_idle,
 )
+from match_ratings_worker.rating.rating_deviation import Opponent
 from match_ratings_worker.rating.rating_system import Game, InvalidGame, Number, Outcome, Side, State, Step
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["GlickoPeriods", "Standing"]
+__all__ = ["GlickoPeriods", "GlickoPeriodState"]
 
 
-class Standing(NamedTuple):
+class GlickoPeriodState(NamedTuple):
     """What a player's state holds besides the rating."""
 
     #: In points; as grown to the period's start once a game of it is held.
@@ -55,7 +55,7 @@ class GlickoPeriods(Glicko):
     """Glicko by rating periods, with a ladder's settings."""
 
     name: ClassVar[str] = "glicko-periods"
-    state_fields: ClassVar[tuple[str, ...]] = Standing._fields
+    state_fields: ClassVar[tuple[str, ...]] = GlickoPeriodState._fields
 
     #: How long a period waits after its end for games of it that come late, in hours.
     grace_hours: Annotated[float, Field(ge=0, le=240)] = 1.0
@@ -67,7 +67,7 @@ class GlickoPeriods(Glicko):
 
     def initial(self) -> State:
         """A new player: the starting rating and RD, and no games held."""
-        return State(self.start, extra=tuple(Standing(self.start_rd)))
+        return State(self.start, extra=tuple(GlickoPeriodState(self.start_rd)))
 
     def rate(self, first: State, second: State, game: Game) -> Outcome:
         """Adds the game to what both players' states hold; no rating changes yet.
@@ -80,7 +80,7 @@ class GlickoPeriods(Glicko):
     def preview(self, first: State, second: State, game: Game) -> Outcome:
         """What a game would change if it were the only one of its period."""
         own, other = (
-            Standing(opened.rd, opened.period)
+            GlickoPeriodState(opened.rd, opened.period)
             for opened in (self._opened(state, game.finished_at) for state in (first, second))
         )
         outcome = self._both(first, own, second, other, game)
@@ -93,16 +93,16 @@ class GlickoPeriods(Glicko):
 
     def closes_at(self, state: State) -> int | None:
         """The end of the period whose games are held, in ms."""
-        held = Standing.of(state)
+        held = GlickoPeriodState.of(state)
         return (int(held.period) + 1) * self._period_ms if held.period_games else None
 
     def close(self, state: State) -> Side:
         """The rating and RD after the period's games, by the paper's steps 2 and 3."""
-        held = Standing.of(state)
+        held = GlickoPeriodState.of(state)
         if not held.period_games:
             return Side(0.0, state.rating, 0.0, extra=state.extra)
-        rating, rd = applied(state.rating, held.rd, held.period_information, held.period_gain)
-        after = Standing(self._bounded(rd), held.period)
+        rating, rd = posterior(state.rating, held.rd, held.period_information, held.period_gain)
+        after = GlickoPeriodState(self._bounded(rd), held.period)
         change = rating - state.rating
         figures = {**held.figures(), "rd_after": after.rd}
         return Side(change, state.rating + change, 0.0, None, tuple(after), figures)
@@ -112,12 +112,12 @@ class GlickoPeriods(Glicko):
 
         The games of a closed period were rated together, so that none has a change of its own.
         """
-        held = Standing.of(state)
+        held = GlickoPeriodState.of(state)
         if not held.period_games or held.period != part.figures["period"]:
             msg = "match_id: a game of a closed rating period cannot be taken out; they were rated together"
             raise InvalidGame(msg)
         if held.period_games == 1.0:
-            left = Standing(part.figures["rd_before"], part.figures["period_before"])
+            left = GlickoPeriodState(part.figures["rd_before"], part.figures["period_before"])
         else:
             left = held._replace(
                 period_games=held.period_games - 1.0,
@@ -131,11 +131,11 @@ class GlickoPeriods(Glicko):
         steps: list[Step] = []
         if event.cause is Cause.PERIOD:
             for part in event.players:
-                held = Standing(*(part.figures[f"{name}_before"] for name in self.state_fields))
+                held = GlickoPeriodState(*(part.figures[f"{name}_before"] for name in self.state_fields))
                 games = f"{held.period_games:g} games"
                 steps.append(Step("information", games, f"{held.period_information:.6f}", part.player))
                 steps.append(Step("gain", games, f"{held.period_gain:+.6f}", part.player))
-                steps += applied_steps(part, held.rd, held.period_information, held.period_gain)
+                steps += posterior_steps(part, held.rd, held.period_information, held.period_gain)
             return steps
         for own, other in (event.players, event.players[::-1]):
             figures = own.figures
@@ -145,7 +145,7 @@ class GlickoPeriods(Glicko):
             steps.append(self.grown_step(own, idle))
             steps += game_steps(own, other)
             if "rd_after" in figures:  # a preview: the only game of its period
-                steps += applied_steps(own, figures["rd"], figures["information"], figures["gain"])
+                steps += posterior_steps(own, figures["rd"], figures["information"], figures["gain"])
                 continue
             total = figures["period_gain_before"] + figures["gain"]
             steps.append(
@@ -157,34 +157,38 @@ class GlickoPeriods(Glicko):
     def _period_ms(self) -> int:
         return max(round(self.period_days * DAY_MS), 1)
 
-    def _opened(self, state: State, at: int) -> Standing:
+    def _opened(self, state: State, at: int) -> GlickoPeriodState:
         """The standing with its period open for a game at a time in ms, its RD grown to the start."""
-        held = Standing.of(state)
+        held = GlickoPeriodState.of(state)
         if held.period_games:
             return held
         now = float(at // self._period_ms)
         if not held.period:
-            return Standing(held.rd, now)
+            return GlickoPeriodState(held.rd, now)
         period = max(now, held.period + 1.0)
-        return Standing(self._bounded(grown(held.rd, period - held.period, self.c, self.max_rd)), period)
+        return GlickoPeriodState(
+            self._bounded(rd_after_idle(held.rd, period - held.period, self.c, self.max_rd)), period
+        )
 
-    def _both(self, first: State, own: Standing, second: State, other: Standing, game: Game) -> Outcome:
+    def _both(
+        self, first: State, own: GlickoPeriodState, second: State, other: GlickoPeriodState, game: Game
+    ) -> Outcome:
         sides = (
             self._held(first, own, Opponent(second.rating, other.rd, game.scores[0])),
             self._held(second, other, Opponent(first.rating, own.rd, game.scores[1])),
         )
         return Outcome("1", sides)
 
-    def _held(self, state: State, opened: Standing, game: Opponent) -> Side:
-        information, gain = gathered(state.rating, [game])
-        added = Standing(
+    def _held(self, state: State, opened: GlickoPeriodState, game: Opponent) -> Side:
+        information, gain = accumulate(state.rating, [game])
+        added = GlickoPeriodState(
             opened.rd,
             opened.period,
             opened.period_games + 1.0,
             opened.period_information + information,
             opened.period_gain + gain,
         )
-        figures = Standing.of(state).figures()
+        figures = GlickoPeriodState.of(state).figures()
         figures |= {"rd": opened.rd, "period": opened.period, "information": information, "gain": gain}
         chance = expected_score(state.rating, game.rating, game.rd)
         return Side(0.0, state.rating, chance, None, tuple(added), figures)

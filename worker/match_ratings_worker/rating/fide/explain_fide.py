@@ -6,24 +6,18 @@ from collections.abc import Iterator
 from typing import Final
 
 from match_ratings import PlayerUpdate
-from match_ratings_worker.rating.fide.fide_rules import (
-    BILLION,
-    FIRST_GAMES,
-    UNCAPPED_FROM,
-    UNCAPPED_RATING,
-    Expectation,
-    first_rating,
-    k_factor,
-    month_of,
-)
+from match_ratings_worker.rating.fide.expected_score import SCALE, UNCAPPED_FROM, UNCAPPED_RATING, Expectation
+from match_ratings_worker.rating.fide.k_factor import k_factor
+from match_ratings_worker.rating.fide.months import month_of
+from match_ratings_worker.rating.fide.performance import FIRST_GAMES, first_rating
 from match_ratings_worker.rating.rating_system import Step
 
-__all__ = ["of_game", "of_period"]
+__all__ = ["explain_game", "explain_period"]
 
 _ROUNDED: Final = "half away from zero"
 
 
-def of_game(
+def explain_game(
     own: PlayerUpdate, other: PlayerUpdate, finished_at: int, expectation: Expectation
 ) -> Iterator[Step]:
     """The steps of one player's part of a game, rated by itself or held until the month closes."""
@@ -65,7 +59,7 @@ def of_game(
     yield Step("rating", f"{own.before} {own.change:+}", f"{own.after}", name)
 
 
-def of_period(part: PlayerUpdate, floor: int) -> Iterator[Step]:
+def explain_period(part: PlayerUpdate, floor: int) -> Iterator[Step]:
     """The steps of a player's rating, or first rating, at the end of a period."""
     name, figures = part.player, part.figures
     games, half_points, opponents, gain = (
@@ -100,7 +94,7 @@ def of_period(part: PlayerUpdate, floor: int) -> Iterator[Step]:
     yield Step("K", _why(part, by_rules, int(figures["games"]) - games, year), f"{by_rules}", name)
     over = ">" if by_rules * games > 700 else "<="
     yield Step("700 rule", f"{by_rules} x {games} games = {by_rules * games} {over} 700", f"{k}", name)
-    yield Step("change", f"{k} x {_points(gain)}", f"{k * gain / BILLION:+.9g}", name)
+    yield Step("change", f"{k} x {_points(gain)}", f"{k * gain / SCALE:+.9g}", name)
     yield Step("rounded", f"once, {_ROUNDED}", f"{computed - int(part.before):+}", name)
     yield Step("computed", f"{part.before} {computed - int(part.before):+}", f"{computed}", name)
     rule = f"under {floor}: unrated on the next list" if not part.after else f"{floor} or more"
@@ -108,7 +102,7 @@ def of_period(part: PlayerUpdate, floor: int) -> Iterator[Step]:
 
 
 def _points(billionths: float) -> str:
-    return f"{billionths / BILLION:+.9g}"
+    return f"{billionths / SCALE:+.9g}"
 
 
 def _held(own: PlayerUpdate) -> str:

@@ -1,38 +1,33 @@
 """FIDE's chess rating as a system: by monthly period as FIDE does, or game by game as calculators do.
 
-The rules themselves are in `fide_rules`, the tables in `fide_tables`. A rating of 0 means unrated, as
-in FIDE's own lists. By month, a game changes no rating: it is added to what the player's state holds,
-and `close` turns that into one change on the next list. Months are UTC.
+A rating of 0 means unrated, as in FIDE's own lists. By month, a game changes no rating: it is added to the
+player's state, and `close` turns the games held there into one change on the next list. Months are UTC.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating.fide import explain_fide as fide_steps
-from match_ratings_worker.rating.fide.fide_rules import (
-    BILLION,
-    FIRST_GAMES,
+from match_ratings_worker.rating.elo import round_div
+from match_ratings_worker.rating.fide import explain_fide
+from match_ratings_worker.rating.fide.expected_score import (
+    SCALE,
     UNCAPPED_FROM,
     Expectation,
-    Why,
     capped_difference,
-    divide,
     expected_score,
-    first_rating,
-    k_factor,
-    limited_k,
-    month_end,
-    month_of,
 )
+from match_ratings_worker.rating.fide.k_factor import KFactor, k_factor, limited_k
+from match_ratings_worker.rating.fide.months import month_end, month_of
+from match_ratings_worker.rating.fide.performance import FIRST_GAMES, first_rating
+from match_ratings_worker.rating.fide.period_state import FidePeriodState
 from match_ratings_worker.rating.rating_system import (
     Game,
     InvalidGame,
-    Number,
     Outcome,
     RatingSystem,
     Side,
@@ -40,61 +35,14 @@ from match_ratings_worker.rating.rating_system import (
     Step,
 )
 
-__all__ = ["Fide", "Standing"]
-
-
-class Standing(NamedTuple):
-    """What a player's state holds besides the rating: whole numbers, 0 where there is nothing."""
-
-    #: The highest published rating; 0 before the first (the present rating counts in any case).
-    peak: int = 0
-    #: 0 when not known, which is taken for an adult.
-    birth_year: int = 0
-    #: The month, as 202610, whose games are held, or from which on games will be held.
-    period: int = 0
-    #: The games held: those against rated players.
-    period_games: int = 0
-    #: The sum of their gains (score - expected), in billionths of a point; 0 while unrated.
-    period_gain: int = 0
-    #: The sum of their opponents' ratings, in points.
-    period_opponents: int = 0
-    #: The sum of their scores, in half points.
-    period_halves: int = 0
-
-    @classmethod
-    def of(cls, state: State) -> Self:
-        """The standing in a state's `extra`."""
-        return cls(*map(int, state.extra))
-
-    @property
-    def open(self) -> bool:
-        """Whether it holds anything that a list is still to show."""
-        return bool(self.period_games or self.period_gain)
-
-    @property
-    def possible(self) -> bool:
-        """Whether games can come to such sums."""
-        return 0 <= self.period_halves <= 2 * self.period_games and self.period_opponents >= 0
-
-    def extra(self) -> tuple[float, ...]:
-        """The values for a state's `extra`; each is below 2^53, so a float holds it exactly."""
-        return tuple(map(float, self))
-
-    def closed(self, peak: int) -> Standing:
-        """The standing on the next list: nothing held, and games held from the next month on."""
-        year, month = divmod(self.period, 100)
-        return Standing(peak, self.birth_year, (year + month // 12) * 100 + month % 12 + 1)
-
-    def figures(self) -> dict[str, Number]:
-        """Its values for an event, under their names with _before; those that are 0 are left out."""
-        return {f"{name}_before": value for name, value in zip(self._fields, self, strict=True) if value}
+__all__ = ["Fide"]
 
 
 class Fide(RatingSystem):
     """FIDE's rating with a ladder's settings."""
 
     name: ClassVar[str] = "fide"
-    state_fields: ClassVar[tuple[str, ...]] = Standing._fields
+    state_fields: ClassVar[tuple[str, ...]] = FidePeriodState._fields
     integer_ratings: ClassVar[bool] = True
     draws: ClassVar[bool] = True
     versions: ClassVar[tuple[str, ...]] = ("2024-03", "2025-10")
@@ -121,7 +69,7 @@ class Fide(RatingSystem):
 
     def initial(self) -> State:
         """A new player: the starting rating, no peak, no birth year, no games held."""
-        return State(self.start, extra=Standing().extra())
+        return State(self.start, extra=FidePeriodState().extra())
 
     def rules_at(self, finished_at: int) -> str:
         """2025-10 since a player rated 2650 is free of the 400-point rule; 2024-03 before."""
@@ -163,7 +111,7 @@ class Fide(RatingSystem):
 
     def closes_at(self, state: State) -> int | None:
         """The end of the month whose games are held; None for none, or fewer than a first rating needs."""
-        held = Standing.of(state)
+        held = FidePeriodState.of(state)
         if not held.open or (not state.rating and held.period_games < FIRST_GAMES):
             return None
         return month_end(held.period)
@@ -174,7 +122,7 @@ class Fide(RatingSystem):
         A computed rating under the floor makes the player unrated (rating 0). An unrated player whose
         games come to less than the floor stays unrated and starts afresh.
         """
-        held = Standing.of(state)
+        held = FidePeriodState.of(state)
         if self.closes_at(state) is None:
             return Side(0, state.rating, 0.0, extra=state.extra)
         figures = {**held.figures(), "games": state.games}
@@ -186,9 +134,9 @@ class Fide(RatingSystem):
         before = int(state.rating)
         why = self._k(held, before, state.games - held.period_games, held.period // 100)
         k = limited_k(why.k, held.period_games)
-        computed = before + divide(k * held.period_gain, BILLION)
+        computed = before + round_div(k * held.period_gain, SCALE)
         rating = computed if computed >= self.floor else 0
-        expected = (held.period_halves * (BILLION // 2) - held.period_gain) / BILLION
+        expected = (held.period_halves * (SCALE // 2) - held.period_gain) / SCALE
         extra = held.closed(max(held.peak, before, rating)).extra()
         figures |= {"k_by_rules": why.k, "computed": computed}
         return Side(rating - before, rating, expected, k, extra, figures)
@@ -202,7 +150,7 @@ class Fide(RatingSystem):
         figures = part.figures
         if "counted" not in figures:
             return super().void(state, part)
-        held, rated_then = Standing.of(state), "difference" in figures
+        held, rated_then = FidePeriodState.of(state), "difference" in figures
         if not figures["counted"] or rated_then != bool(state.rating):
             return state
         left = held._replace(period_gain=held.period_gain - int(figures["gain"]))
@@ -229,31 +177,31 @@ class Fide(RatingSystem):
     def explain(self, event: RatingUpdated) -> Sequence[Step]:
         """The formula with this event's figures: of a game, or of the end of a period."""
         if event.cause is Cause.PERIOD:
-            return [step for part in event.players for step in fide_steps.of_period(part, self.floor)]
+            return [step for part in event.players for step in explain_fide.explain_period(part, self.floor)]
         steps: list[Step] = []
         for own, other in (event.players, event.players[::-1]):
-            steps += fide_steps.of_game(own, other, event.finished_at, self.expectation)
+            steps += explain_fide.explain_game(own, other, event.finished_at, self.expectation)
         return steps
 
-    def _k(self, held: Standing, rating: int, games: int, year: int) -> Why:
+    def _k(self, held: FidePeriodState, rating: int, games: int, year: int) -> KFactor:
         if self.k is not None:
-            return Why(self.k, "the ladder's setting")
+            return KFactor(self.k, "the ladder's setting")
         return k_factor(
             peak=max(held.peak, rating), games=games, birth_year=held.birth_year or None, year=year
         )
 
     def _alone(self, own: State, other: State, score: float, at: int) -> Side:
-        held, before = Standing.of(own), int(own.rating)
+        held, before = FidePeriodState.of(own), int(own.rating)
         difference = capped_difference(before, int(other.rating), at)
         chance = expected_score(difference, self.expectation)
         k = self._k(held, before, own.games, month_of(at) // 100).k
-        change = divide(k * (int(2 * score) * (BILLION // 2) - chance), BILLION)
+        change = round_div(k * (int(2 * score) * (SCALE // 2) - chance), SCALE)
         extra = held._replace(peak=max(held.peak, before, before + change)).extra()
         figures = {**held.figures(), "games": own.games, "difference": difference}
-        return Side(change, before + change, chance / BILLION, k, extra, figures)
+        return Side(change, before + change, chance / SCALE, k, extra, figures)
 
     def _accrued(self, own: State, other: State, score: float, at: int) -> Side:
-        held, figures = Standing.of(own), Standing.of(own).figures()
+        held, figures = FidePeriodState.of(own), FidePeriodState.of(own).figures()
         if not other.rating:
             return Side(0, own.rating, 0.0, None, own.extra, {**figures, "counted": 0})
         chance = gain = 0
@@ -261,7 +209,7 @@ class Fide(RatingSystem):
         if own.rating:
             difference = capped_difference(int(own.rating), int(other.rating), at)
             chance = expected_score(difference, self.expectation)
-            gain = int(2 * score) * (BILLION // 2) - chance
+            gain = int(2 * score) * (SCALE // 2) - chance
             figures["difference"] = difference
         waits = own.rating and held.open
         period = held.period if waits else max(held.period, month_of(at))
@@ -273,4 +221,4 @@ class Fide(RatingSystem):
             period_opponents=held.period_opponents + int(other.rating),
             period_halves=held.period_halves + int(2 * score),
         )
-        return Side(0, own.rating, chance / BILLION, None, added.extra(), figures)
+        return Side(0, own.rating, chance / SCALE, None, added.extra(), figures)

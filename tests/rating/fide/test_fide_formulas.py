@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from match_ratings_worker.rating import Fide, Game, Number
-from match_ratings_worker.rating.fide.conversion_tables import expected_hundredths, rating_difference
-from match_ratings_worker.rating.fide.fide_rules import (
-    BILLION,
+from match_ratings_worker.rating.elo import round_div
+from match_ratings_worker.rating.fide import (
+    SCALE,
     UNCAPPED_FROM,
     capped_difference,
-    divide,
     expected_score,
     k_factor,
     limited_k,
     linear_performance,
     performance,
 )
+from match_ratings_worker.rating.fide.conversion_tables import expected_hundredths, rating_difference
 from tests.support.fide_players import AT, Vectors, accrued, after, ms, player
 
 
@@ -63,7 +63,7 @@ def test_a_share_outside_the_table_is_refused(share: int) -> None:
 
 
 def test_table_and_curve_differ_for_134_of_the_401_differences() -> None:
-    curve = [divide(expected_score(difference, "curve") * 100, BILLION) for difference in range(401)]
+    curve = [round_div(expected_score(difference, "curve") * 100, SCALE) for difference in range(401)]
     table = [expected_hundredths(difference) for difference in range(401)]
     assert sum(one != other for one, other in zip(curve, table, strict=True)) == 134
     assert (curve[400], table[400]) == (91, 92)
@@ -72,11 +72,13 @@ def test_table_and_curve_differ_for_134_of_the_401_differences() -> None:
 def test_published_changes(vectors: Vectors) -> None:
     for case in vectors("fide")["cases"]:
         chance, k, score = expected_score(case["D"], "curve"), case["K"], case["score"]
-        assert chance / BILLION == pytest.approx(case["E_logistic"], abs=1e-9)
-        assert k * (score - chance / BILLION) == pytest.approx(case["delta_logistic"], abs=1e-6)
-        assert divide(k * (int(score * BILLION) - chance), BILLION) == case["rounded_logistic"]
+        assert chance / SCALE == pytest.approx(case["E_logistic"], abs=1e-9)
+        assert k * (score - chance / SCALE) == pytest.approx(case["delta_logistic"], abs=1e-6)
+        assert round_div(k * (int(score * SCALE) - chance), SCALE) == case["rounded_logistic"]
         assert expected_hundredths(case["D"]) == round(100 * case["PD"])
-        assert divide(k * (int(score * 100) - expected_hundredths(case["D"])), 100) == case["rounded_table"]
+        assert (
+            round_div(k * (int(score * 100) - expected_hundredths(case["D"])), 100) == case["rounded_table"]
+        )
 
 
 def test_published_changes_come_out_of_the_system(vectors: Vectors) -> None:
@@ -185,7 +187,7 @@ def test_the_order_of_a_periods_games_does_not_matter(
 
 @given(st.integers(-(10**12), 10**12), st.integers(1, 10**6))
 def test_division_rounds_half_away_exactly(numerator: int, denominator: int) -> None:
-    assert divide(numerator, denominator) == half_away(Fraction(numerator, denominator))
+    assert round_div(numerator, denominator) == half_away(Fraction(numerator, denominator))
 
 
 # K.
