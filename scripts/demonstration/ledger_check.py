@@ -56,7 +56,7 @@ class Account:
             self.matches = max(self.matches, delivery.number)
             if message is not None and not isinstance(message, MatchFinished):
                 self.tournaments += 1
-            if becomes != "aside" and message is not None:
+            if becomes != "not-rated" and message is not None:
                 self.rated.add(
                     message.match_id if isinstance(message, MatchFinished) else message.tournament_id
                 )
@@ -152,7 +152,7 @@ async def statements(redis: Redis, keys: Keys, account: Account, ledger: Ledger)
             ),
         ),
         Statement(
-            f"no boosted game, tournament game or private tournament ({outcomes['aside']:,}) changed "
+            f"no boosted game, tournament game or private tournament ({outcomes['not-rated']:,}) changed "
             f"a rating, nor did a match that was sent again ({outcomes['duplicate']:,})",
             tuple(await _miscounted(redis, keys, outcomes)),
         ),

@@ -52,7 +52,7 @@ class Door(Enum):
     PICKLED = auto()  # an arq job as arq's default serializer writes it
 
 
-#: What becomes of a message, as the workers count it: rated, prize, aside, duplicate, dead:<reason>.
+#: What becomes of a message, as the workers count it: rated, prize, not-rated, duplicate, dead:<reason>.
 Outcome = str
 
 
@@ -162,7 +162,7 @@ class _MatchServer:
             ending=list(Ending)[index] if index < 5 else choose(list(Ending), (70, 18, 4, 4, 4))[0],
             finished_at=self._finished_at(),
         )
-        becomes = "rated" if mode is Mode.RANKED else "aside"
+        becomes = "rated" if mode is Mode.RANKED else "not-rated"
         if mode is Mode.BOOSTED and chance() < 0.5:  # a server that still uses the old name
             return self._raw({**_plain(match), "mode": "casual"}, becomes)
         door = Door.JOB if index and chance() < 0.03 else Door.PUBLISH
@@ -192,7 +192,7 @@ class _MatchServer:
             podium=tuple(sorted(entrants, key=lambda player: -self.skills[player])[:3]),
             finished_at=self._finished_at(),
         )
-        return Delivery(Door.PUBLISH, "prize" if public else "aside", self.number, end)
+        return Delivery(Door.PUBLISH, "prize" if public else "not-rated", self.number, end)
 
     def _sent(self) -> dict[str, Any]:
         """The content of a match that was sent lately."""

@@ -59,7 +59,7 @@ def test_a_seed_gives_the_same_messages_at_any_time() -> None:
 def test_there_is_all_that_can_become_of_a_message(matches: int) -> None:
     outcomes = Counter(delivery.becomes for delivery in deliveries(matches, 1, NOW))
     dead = {f"dead:{reason.value}" for reason in Reason}
-    assert set(outcomes) == {"rated", "prize", "aside", "duplicate", *dead}
+    assert set(outcomes) == {"rated", "prize", "not-rated", "duplicate", *dead}
 
 
 def test_there_are_all_doors_cubes_endings_and_wins_and_somebody_who_plays_a_lot() -> None:

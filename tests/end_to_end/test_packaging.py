@@ -93,7 +93,7 @@ from match_ratings_worker.storage.lua_scripts import Script
 
 for package in match_ratings, match_ratings_worker:
     assert Path(package.__file__).is_relative_to(sys.argv[1]), package.__file__
-assert Script("commit").text
+assert Script("commit_messages").text
 print("loaded")
 """
     unpacked = str(tmp_path / "unpacked")

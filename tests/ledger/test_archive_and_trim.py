@@ -220,7 +220,7 @@ def about(payload):
 archive._about = about
 original_script = archivist.Script.__call__
 async def call(self, line, keys, args):
-    name = "trim" if self.sha == archivist.Script("trim").sha else "note"
+    name = "trim" if self.sha == archivist.Script("trim_ledger").sha else "note"
     passed(name, "before")
     reply = await original_script(self, line, keys, args)
     passed(name, "after")

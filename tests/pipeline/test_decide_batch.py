@@ -89,8 +89,8 @@ def events(commits: Iterable[Commit]) -> list[RatingUpdated]:
     return [RatingUpdated.model_validate_json(event) for commit in commits for event in commit.events]
 
 
-def verbs(commits: Iterable[Commit]) -> list[tuple[str, str]]:
-    return [(commit.entry.id, commit.verb) for commit in commits]
+def actions(commits: Iterable[Commit]) -> list[tuple[str, str]]:
+    return [(commit.entry.id, commit.action) for commit in commits]
 
 
 def changes(commits: Iterable[Commit], player: str) -> list[tuple[float, float, int]]:
@@ -110,7 +110,7 @@ def test_a_match_whose_turn_it_is_is_rated() -> None:
     table = Table()
     table.add(match())
     commits = table.decide()
-    assert verbs(commits) == [("1-0", "rate")]
+    assert actions(commits) == [("1-0", "rated")]
     [event] = events(commits)
     assert (event.match_id, event.rated_at, event.late) == ("m-1", NOW, False)
     assert changes(commits, "ada") == [(1500, 1516, 1)]
@@ -145,7 +145,7 @@ def test_what_waits_for_another_worker_holds_up_its_players_and_nobody_else() ->
     table.add(match("m-3", ("cyd", "dan")))
     table.add(match("m-4", ("eve", "fay")))
     # Then ours waits, and so does all that is behind it on any line; others go
-    assert verbs(table.decide()) == [("4-0", "rate")]
+    assert actions(table.decide()) == [("4-0", "rated")]
 
 
 def test_the_head_of_the_line_is_ours_but_the_next_one_is_not() -> None:
@@ -155,7 +155,7 @@ def test_the_head_of_the_line_is_ours_but_the_next_one_is_not() -> None:
     table.lines["ada"].append("2-0")
     table.add(match("m-3", ("ada", "cyd")), "3-0")
     # Then only the first of ours goes
-    assert verbs(table.decide()) == [("1-0", "rate")]
+    assert actions(table.decide()) == [("1-0", "rated")]
 
 
 def test_another_workers_match_between_two_of_ours_on_one_line_only() -> None:
@@ -166,7 +166,7 @@ def test_another_workers_match_between_two_of_ours_on_one_line_only() -> None:
     table.add(match("m-3", ("ada", "bob")), "3-0")
     table.add(match("m-4", ("ada", "dan")), "4-0")
     # Then the last one must not overtake on ada's line
-    assert verbs(table.decide()) == [("1-0", "rate")]
+    assert actions(table.decide()) == [("1-0", "rated")]
 
 
 def test_an_entry_that_is_on_no_line_any_more_never_goes() -> None:
@@ -183,7 +183,7 @@ def test_the_line_is_compared_as_it_was_read_not_as_the_batch_has_it() -> None:
     table.add(match("m-1", ("ada", "bob")))
     table.add(match("m-2", ("ada", "cyd")))
     table.lines["ada"], table.lines["bob"] = ["2-0"], []
-    assert verbs(table.decide()) == [("2-0", "rate")]
+    assert actions(table.decide()) == [("2-0", "rated")]
 
 
 # Windows
@@ -264,12 +264,12 @@ def test_a_duplicate_and_a_conflict_inside_a_batch() -> None:
     # Given a match, the same again in other words, and the same id with another cube
     table = Table()
     table.add(match("m-1"))
-    table.add(match("m-1", ("bob", "ada"), winner="ada", note="again"))
+    table.add(match("m-1", ("bob", "ada"), winner="ada", note="duplicate"))
     table.add(match("m-1", cube=2))
     table.add(match("m-2"))
     # Then the first is rated, the second acknowledged, the third is a dead letter, the next goes on
     commits = table.decide()
-    assert verbs(commits) == [("1-0", "rate"), ("2-0", "again"), ("3-0", "dead"), ("4-0", "rate")]
+    assert actions(commits) == [("1-0", "rated"), ("2-0", "duplicate"), ("3-0", "dead"), ("4-0", "rated")]
     assert commits[2].problem is not None and commits[2].problem.reason is Reason.CONFLICT
     assert '"m-1"' in commits[2].problem.detail
     assert changes(commits, "ada")[1][0] == changes(commits, "ada")[0][1]
@@ -279,7 +279,7 @@ def test_a_conflict_between_different_players_is_decided_in_the_order_of_the_str
     table = Table()
     table.add(match("m-1", ("ada", "bob")))
     table.add(match("m-1", ("cyd", "dan")))
-    assert verbs(table.decide()) == [("1-0", "rate"), ("2-0", "dead")]
+    assert actions(table.decide()) == [("1-0", "rated"), ("2-0", "dead")]
 
 
 def test_an_id_that_another_workers_message_has_first_waits() -> None:
@@ -290,7 +290,7 @@ def test_an_id_that_another_workers_message_has_first_waits() -> None:
     table.add(match("m-2", ("bob", "cyd")))
     table.add(match("m-3", ("dan", "eve")))
     # Then it waits, with those behind it: neither rated nor called a conflict
-    assert verbs(table.decide()) == [("3-0", "rate")]
+    assert actions(table.decide()) == [("3-0", "rated")]
 
 
 @pytest.mark.parametrize("ledger_id", ["1700000000000-0", "-"])
@@ -303,7 +303,7 @@ def test_a_receipt_decides(ledger_id: str) -> None:
     table.add(match("m-1", winner="bob"))
     table.add(match("m-2"))
     commits = table.decide()
-    assert verbs(commits) == [("1-0", "again"), ("2-0", "dead"), ("3-0", "rate")]
+    assert actions(commits) == [("1-0", "duplicate"), ("2-0", "dead"), ("3-0", "rated")]
     assert changes(commits, "ada") == [(1500, 1516, 1)]
 
 
@@ -311,7 +311,7 @@ def test_a_match_and_a_tournament_of_the_same_id_have_nothing_to_do_with_each_ot
     table = Table()
     table.add(match("x"))
     table.add(tournament("x"))
-    assert verbs(table.decide()) == [("1-0", "rate"), ("2-0", "prize")]
+    assert actions(table.decide()) == [("1-0", "rated"), ("2-0", "prize")]
 
 
 # Set aside, prizes, draws
@@ -326,7 +326,7 @@ def test_boosted_and_tournament_matches_are_set_aside(mode: str) -> None:
     table.add(match("m-2", finished_at=NOW))
     # Then only the second changes a rating, and the first does not count in its window
     commits = table.decide()
-    assert verbs(commits) == [("1-0", "aside"), ("2-0", "rate")]
+    assert actions(commits) == [("1-0", "not-rated"), ("2-0", "rated")]
     assert k_of(commits, "ada") == [(32, 49)] and changes(commits, "ada") == [(1500, 1516, 1)]
 
 
@@ -335,7 +335,7 @@ def test_a_match_set_aside_has_had_its_effect() -> None:
     table.add(match("m-1", mode="boosted"))
     table.add(match("m-1", mode="casual"))
     table.add(match("m-1", mode="ranked"))
-    assert verbs(table.decide()) == [("1-0", "aside"), ("2-0", "again"), ("3-0", "dead")]
+    assert actions(table.decide()) == [("1-0", "not-rated"), ("2-0", "duplicate"), ("3-0", "dead")]
 
 
 def test_prizes_change_the_rating_and_nothing_else() -> None:
@@ -370,7 +370,14 @@ def test_prizes_are_paid_once_and_only_for_public_tournaments() -> None:
     table.add(tournament("t-2", public=True))
     table.add(tournament("t-3", prizes=[-10, 0]))
     commits = table.decide()
-    assert [verb for _, verb in verbs(commits)] == ["prize", "again", "dead", "aside", "dead", "prize"]
+    assert [action for _, action in actions(commits)] == [
+        "prize",
+        "duplicate",
+        "dead",
+        "not-rated",
+        "dead",
+        "prize",
+    ]
     assert changes(commits, "ada") == [(1500, 1550, 1), (1550, 1540, 2)]
     assert changes(commits, "bob") == [(1500, 1525, 1), (1525, 1525, 2)]
 
@@ -380,7 +387,7 @@ def test_a_draw_is_invalid_and_leaves_its_id_free() -> None:
     table = Table()
     table.add(match("m-1", winner=None))
     commits = table.decide()
-    assert verbs(commits) == [("1-0", "dead")]
+    assert actions(commits) == [("1-0", "dead")]
     assert commits[0].problem is not None and commits[0].problem.reason is Reason.INVALID
     assert commits[0].problem.detail.startswith("winner: null")
     assert not table.failed
@@ -390,7 +397,7 @@ def test_a_draw_does_not_hold_up_what_is_behind_it() -> None:
     table = Table()
     table.add(match("m-1", winner=None))
     table.add(match("m-2"))
-    assert verbs(table.decide()) == [("1-0", "dead"), ("2-0", "rate")]
+    assert actions(table.decide()) == [("1-0", "dead"), ("2-0", "rated")]
 
 
 # What goes wrong
@@ -418,7 +425,7 @@ def test_a_system_that_raises_costs_only_its_own_message(cube: int) -> None:
     table.add(match("m-4", ("cyd", "dan")))
     # Then it keeps its place, what is behind it waits, and the others are rated as if it were not there
     commits = table.decide()
-    assert verbs(commits) == [("1-0", "rate"), ("3-0", "rate")]
+    assert actions(commits) == [("1-0", "rated"), ("3-0", "rated")]
     assert list(table.failed) == ["2-0"]
     assert changes(commits, "bob")[1][0] == changes(commits, "bob")[0][1]
 
@@ -428,7 +435,7 @@ def test_a_state_that_cannot_be_read_costs_only_its_players_messages() -> None:
     table.faults["bob"] = "WRONGTYPE"
     table.add(match("m-1", ("ada", "bob")))
     table.add(match("m-2", ("cyd", "dan")))
-    assert verbs(table.decide()) == [("2-0", "rate")]
+    assert actions(table.decide()) == [("2-0", "rated")]
     assert list(table.failed) == ["1-0"] and "bob" in str(table.failed["1-0"])
 
 

@@ -310,7 +310,7 @@ async def test_states_survive_redis_to_the_last_bit(rounds: Rounds, seed: int) -
     # When they are written by a commit, as the end of a period is
     commits = [
         Commit(
-            "close",
+            "closed",
             Entry("", 0, (name,)),
             events=[b"{}"],
             changes=[Change(0, 1, state, listed=True, tidy=False, closes_at="")],

@@ -535,7 +535,7 @@ async def test_a_rating_changed_by_another_way_is_not_overwritten(
 @pytest.mark.parametrize(
     "messages",
     [[match("m-1")], [match("m-1", mode="boosted")], [match("m-1"), match("m-1")], [tournament("m-1")]],
-    ids=["rate", "aside", "again", "prize"],
+    ids=["rated", "not-rated", "duplicate", "prize"],
 )
 @pytest.mark.parametrize("receipt", ["? 0-1", "? 0-1 {}", "5-5 0123456789abcdef", "- 0123456789abcdef"])
 async def test_a_receipt_that_changed_since_it_was_read_is_obeyed(
@@ -609,7 +609,7 @@ async def test_games_out_of_every_window_are_forgotten(crew: Crew) -> None:
 @pytest.mark.parametrize(
     "message",
     [match("m-1"), tournament("m-1"), match("m-1", mode="boosted")],
-    ids=["match", "prize", "aside"],
+    ids=["match", "prize", "not-rated"],
 )
 async def test_a_commit_that_meets_a_wrong_type_does_nothing_by_half(
     crew: Crew, what: str, message: dict[str, Any]

@@ -122,7 +122,7 @@ class Model:
             return before
         if mode != "ranked":
             self._contents[effect], self.picture.receipts[effect] = content, False
-            return "aside"
+            return "not-rated"
         if winner is None:
             return "dead:invalid"  # backgammon has no draws
         self._contents[effect], self.picture.receipts[effect] = content, True
@@ -165,7 +165,7 @@ class Model:
             return before
         self._contents[effect], self.picture.receipts[effect] = content, data["public"]
         if not data["public"]:
-            return "aside"
+            return "not-rated"
         parts = [self._change(name, points) for name, points in zip(podium, prizes, strict=True)]
         for name in podium:
             self.picture.games.setdefault(name, 0)
@@ -198,7 +198,7 @@ class Model:
             rules=rated["rules"],
             finished_at=rated["finished_at"],
         )
-        return "voided"
+        return "void"
 
     def _rating(self, name: str) -> int:
         return self.picture.ratings.get(name, self.system.start)

@@ -41,7 +41,7 @@ async def test_a_match_is_taken_back_wholly_and_nothing_else(bench: Bench) -> No
     assert set(await bench.games("ada")) == {"m-1", "m-3"}
     assert set(await bench.games("bob")) == {"m-1"}
     assert await bench.redis.zscore(bench.keys.leaderboard, "bob") == int(bob["rating"])
-    assert await bench.counts() == {"rated": 3, "voided": 1}
+    assert await bench.counts() == {"rated": 3, "void": 1}
     assert not (await bench.audit()).total
 
 
@@ -53,7 +53,7 @@ async def test_it_is_taken_back_once(bench: Bench, together: bool) -> None:
     else:
         for message in (match("m-1"), first, second, match("m-1")):
             await bench.rate(message)
-    assert await bench.counts() == {"rated": 1, "voided": 1, "duplicate": 2}
+    assert await bench.counts() == {"rated": 1, "void": 1, "duplicate": 2}
     assert [event.cause for event in await bench.events()] == ["match", "void"]
     assert (await bench.player("ada"))["rating"] == "1500"
     assert not await bench.dead()
@@ -79,7 +79,7 @@ async def test_what_cannot_be_taken_back_is_a_dead_letter_that_says_why(bench: B
     ]
     # The last one's receipt tells its place, whatever the message says.
     assert await bench.counts() == {
-        "rated": 1, "aside": 1, "prize": 1, "dead:invalid": 6, "voided": 1,
+        "rated": 1, "not-rated": 1, "prize": 1, "dead:invalid": 6, "void": 1,
     }  # fmt: skip
 
 
@@ -102,7 +102,7 @@ async def test_a_match_without_a_receipt_is_taken_back_by_its_place_in_the_ledge
     ]
     # The right one is taken, and never again
     await bench.rate(bench.void("m-1", ledger_id=places[0]), bench.void("m-1", ledger_id=places[0]))
-    assert (await bench.counts())["voided"] == (await bench.counts())["duplicate"] == 1
+    assert (await bench.counts())["void"] == (await bench.counts())["duplicate"] == 1
     assert await bench.redis.ttl(bench.keys.void_receipt_ + "m-1") > 50 * 365 * 86_400
     await bench.redis.set(bench.keys.receipt("m-1"), f"{places[0]} x")
     await bench.redis.delete(bench.keys.receipt("m-2"))
@@ -172,7 +172,7 @@ async def test_killed_at_any_point_it_is_taken_back_once(bench: Bench) -> None:
     third.waiting = {entry.id: entry for entry in entries}
     await third.settle()
     await third.drain()
-    assert await bench.counts() == {"rated": 2, "voided": 1}
+    assert await bench.counts() == {"rated": 2, "void": 1}
     assert (await bench.redis.xpending(bench.keys.inbox, GROUP))["pending"] == 0
     assert not (await bench.audit()).total
 

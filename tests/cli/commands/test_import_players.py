@@ -254,7 +254,7 @@ def test_killed_at_any_step_and_run_again(
     file = players(*old_players(330, now_ms()))
     # When the import is killed at one call after another, and run to its end then
     number = 1
-    while killed(number, when, "import", "import", file, "--replace"):
+    while killed(number, when, "import_players", "import", file, "--replace"):
         number += 2
     assert number > 3
     assert call("import", file, "--replace").out.endswith("nothing has changed\n")

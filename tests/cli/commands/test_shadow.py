@@ -184,7 +184,7 @@ async def test_what_a_shadow_has_claimed_is_still_there_for_the_others(client: R
     # Then authoritative workers rate all three
     live = engine_of(client, ladder, "live", shadow=False)
     await work(live)
-    assert live.settled == {"rate": 3}
+    assert live.settled == {"rated": 3}
 
 
 async def test_a_worker_that_slept_through_the_clearing_changes_nothing(client: Redis, ladder: str) -> None:
@@ -204,7 +204,7 @@ async def test_a_worker_that_slept_through_the_clearing_changes_nothing(client: 
     assert await client.xlen(names.inbox(ladder)) == 1
     live = engine_of(client, ladder, "live", shadow=False)
     await work(live)
-    assert live.settled == {"rate": 1}
+    assert live.settled == {"rated": 1}
     assert await sleeper.store.join_group() == "live"
 
 
@@ -219,7 +219,7 @@ async def test_a_new_shadow_after_a_cleared_one(client: Redis, ladder: str) -> N
     second = engine_of(client, ladder, "two", shadow=True)
     await work(second)
     assert await second.store.agree()
-    assert second.settled == {"rate": 1}
+    assert second.settled == {"rated": 1}
     assert await client.hget(Keys(ladder, shadow=True).player("ada"), "sequence") == b"1"  # type: ignore[misc]
 
 
@@ -237,7 +237,7 @@ def test_a_clearing_that_is_killed_is_done_by_the_next(
     file = players({"player": "ada", "rating": 1600, "games": 0})
     assert call("import", "--shadow", file).code == 0
     keys = Keys(site.ladder, shadow=True)
-    assert killed(number, when, "clear", "shadow", "clear", "--yes")
+    assert killed(number, when, "clear_shadow", "shadow", "clear", "--yes")
     if (number, when) in ((1, "after"), (2, "before")):  # begun, and not ended: nobody is let in
         error = call("import", "--shadow", file).err
         assert error.endswith("is being cleared; run shadow clear to its end\n")

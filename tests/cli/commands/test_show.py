@@ -144,7 +144,7 @@ def test_what_became_of_matches_that_changed_no_rating(call: Any, site: Any) -> 
     site.send(site.match("waiting"))
     expected = {
         "m-1": ("rated", 0, "match"),
-        "boosted": ("aside", 0, "changed no rating by the rules: it was boosted"),
+        "boosted": ("not-rated", 0, "changed no rating by the rules: it was boosted"),
         "wrong": ("dead", 0, "was not rated and is dead letter "),
         "claimed": ("waiting", 0, "claimed by worker-1"),
         "waiting": ("waiting", 0, "not claimed by a worker yet"),

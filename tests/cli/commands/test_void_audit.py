@@ -155,7 +155,7 @@ def test_without_a_worker_it_waits_and_a_worker_does_it_later(site: Site) -> Non
     assert "is not voided yet: no worker is running; the message" in result.err
     assert site("void", "m-1", "--why", "x", "--timeout", "0", "--json").json["outcome"] == "waiting"
     site.rate()
-    assert site.run(lambda bench: bench.counts()) == {"rated": 1, "voided": 1, "duplicate": 1}
+    assert site.run(lambda bench: bench.counts()) == {"rated": 1, "void": 1, "duplicate": 1}
     assert site("void", "m-1", "--why", "x").code == 0
 
 
@@ -369,7 +369,7 @@ def test_under_workers_that_are_killed_all_is_taken_back_once(
         done = command(*arguments, url=server.url, config=config)
         bench_run(lambda bench: bench.send(*others[150:]))
         until(at_least("rated", 600))
-        until(at_least("voided", 300))
+        until(at_least("void", 300))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["outcomes"] == {"voided": 300}

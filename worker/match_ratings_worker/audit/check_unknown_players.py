@@ -16,7 +16,7 @@ __all__ = ["check_counts", "check_receipts", "check_unknown_players"]
 _COUNTED: Final = {
     "rated": Cause.MATCH,
     "prize": Cause.PRIZE,
-    "voided": Cause.VOID,
+    "void": Cause.VOID,
     "imported": Cause.IMPORT,
 }
 _PAGE: Final = 500

@@ -59,7 +59,7 @@ class SnapshotReader:
         self._executor = ClientExecutor(redis)
         self._fields = stored_fields(system)
         self._keep_games = keep_games_ms(horizon)
-        self._audit, self._repair = Script("audit"), Script("repair")
+        self._audit, self._repair = Script("read_snapshot"), Script("repair_derived")
 
     async def look(self, players: Sequence[tuple[str, int]]) -> Look:
         """What is stored of players, each with the time in ms from which on games are wanted."""

@@ -44,8 +44,8 @@ class DeadLetterStore:
     def __init__(self, ladder: LadderHandle) -> None:
         self._ladder = ladder
         self._redis, self._keys = ladder.redis, ladder.keys
-        self._replay, self._edit = Script("replay"), Script("edit")
-        self._discard, self._restore = Script("discard"), Script("restore")
+        self._replay, self._edit = Script("replay_dead_letters"), Script("edit_dead_letter")
+        self._discard, self._restore = Script("discard_dead_letters"), Script("restore_dead_letters")
 
     async def newest_id(self) -> str:
         """The id of the newest dead letter; "0-0" when there is none."""

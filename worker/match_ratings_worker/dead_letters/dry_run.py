@@ -24,10 +24,9 @@ __all__ = ["PARKED", "DryRun", "DryRunResult", "read_dead_letter"]
 PARKED: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.CLOCK_SKEW, Reason.TOO_LATE})
 
 _OUTCOMES: Final = {
-    "rate": ReplayOutcome.RATED,
+    "rated": ReplayOutcome.RATED,
     "prize": ReplayOutcome.PRIZE,
     "void": ReplayOutcome.VOID,
-    "aside": ReplayOutcome.NOT_RATED,
     "not-rated": ReplayOutcome.NOT_RATED,
 }
 
@@ -158,12 +157,12 @@ class DryRun:
             outcome = ReplayOutcome.CONFLICT if conflict else ReplayOutcome.STILL_WRONG
             detail = commit.problem.detail + (_rated_where(receipt) if conflict else "")
             return DryRunResult(outcome, detail, commit.problem.reason.value, ledger_id=receipt.ledger_id)
-        if commit.verb in ("again", "duplicate"):
+        if commit.action == "duplicate":
             detail = f"the same content was received before{_rated_where(receipt)}"
             return DryRunResult(ReplayOutcome.DUPLICATE, detail, ledger_id=receipt.ledger_id)
         self._effects[entry.receipt] = entry.digest
         event = commit.events[-1] if commit.events else None
-        return DryRunResult(_OUTCOMES[commit.verb], event=event)
+        return DryRunResult(_OUTCOMES[commit.action], event=event)
 
 
 def _rated_where(receipt: Receipt) -> str:

@@ -42,9 +42,7 @@ class ReplayOutcome(StrEnum):
 _BY_LOG_TEXT = {
     "rated": ReplayOutcome.RATED,
     "prize": ReplayOutcome.PRIZE,
-    "voided": ReplayOutcome.VOID,
     "void": ReplayOutcome.VOID,
-    "aside": ReplayOutcome.NOT_RATED,
     "not-rated": ReplayOutcome.NOT_RATED,
     "duplicate": ReplayOutcome.DUPLICATE,
     f"dead:{Reason.CONFLICT}": ReplayOutcome.CONFLICT,
@@ -67,7 +65,7 @@ class ReplayResult:
 
     @classmethod
     def from_log(cls, letter: str, text: str) -> ReplayResult:
-        """The result that `commit.lua` wrote into the replay's log as `text`."""
+        """The result that `commit_messages.lua` wrote into the replay's log as `text`."""
         outcome = _BY_LOG_TEXT.get(text)
         if outcome is not None:
             return cls(letter, outcome, reason=text.partition(":")[2])

@@ -130,7 +130,7 @@ async def agree(executor: CommandExecutor, keys: Keys, system: RatingSystem, dig
     return bool(current == digest.encode())
 
 
-_adopt = Script("adopt")
+_adopt = Script("adopt_settings")
 
 
 def _adoption(fields: dict[bytes, bytes]) -> Adoption:

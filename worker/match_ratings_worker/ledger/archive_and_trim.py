@@ -68,7 +68,7 @@ class Archiver:
         self._redis, self.archive = redis, archive
         self._keep, self._page, self._margin = keep, page, margin
         self._executor = ClientExecutor(redis)
-        self._noted, self._trim = Script("archived"), Script("trim")
+        self._noted, self._trim = Script("set_archive_position"), Script("trim_ledger")
         #: What was said of a ladder, so that it is said once.
         self._said: dict[str, str] = {}
         self._stop = asyncio.Event()

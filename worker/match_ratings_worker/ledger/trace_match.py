@@ -36,7 +36,7 @@ class Outcome(StrEnum):
     #: It changed ratings, and its event is no longer kept.
     TRIMMED = "trimmed"
     #: It is known, and by the rules it changes no rating.
-    ASIDE = "aside"
+    NOT_RATED = "not-rated"
     #: It is in the inbox.
     WAITING = "waiting"
     #: It could not be rated.
@@ -123,7 +123,7 @@ async def trace(
     for key in (keys.receipt_ + effect_id, keys.prize_receipt_ + effect_id):
         receipt = Receipt.parse(await redis.get(key))
         if receipt.is_not_rated:
-            return Trace(effect_id, Outcome.BROUGHT if receipt.is_imported else Outcome.ASIDE)
+            return Trace(effect_id, Outcome.BROUGHT if receipt.is_imported else Outcome.NOT_RATED)
         if receipt.next_id and await redis.xrange(keys.inbox, receipt.next_id, receipt.next_id):
             return await _waiting(redis, keys, effect_id, receipt.next_id, now)
         if not receipt.is_settled:  # or its message was deleted by hand

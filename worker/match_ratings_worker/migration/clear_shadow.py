@@ -41,7 +41,7 @@ class Shadow:
     def __init__(self, redis: Redis, ladder: str) -> None:
         self._redis, self._keys = redis, Keys(ladder, shadow=True)
         self._scope = names.scope(ladder, shadow=True)
-        self._step = Script("clear")
+        self._step = Script("clear_shadow")
 
     async def contents(self) -> Contents:
         """What there is to be dropped."""

@@ -60,7 +60,7 @@ class Importer:
         self._replace, self._dry = replace, dry
         self._keep_games = keep_games_ms(horizon)
         self._keep_receipts = horizon + CLOCK_SKEW_MS + 3_600_000
-        self._script = Script("import")
+        self._script = Script("import_players")
         self._start = self._system.initial().rating
 
     async def run(self, records: Iterable[T], of: Callable[[T], Record]) -> AsyncIterator[tuple[T, Taken]]:

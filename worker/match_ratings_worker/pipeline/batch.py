@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 from match_ratings.messages import Message
@@ -16,17 +17,19 @@ from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import DAY_MS
 
 __all__ = [
+    "Action",
     "Change",
     "Commit",
+    "CommitStatus",
     "Entry",
     "Limits",
     "Player",
     "Replay",
     "Snapshot",
-    "Verb",
 ]
 
-Verb = Literal["rate", "prize", "void", "aside", "again", "dead", "close"]
+#: What is done with a message, and how it is counted everywhere; `closed` is the end of a rating period.
+Action = Literal["rated", "prize", "void", "not-rated", "duplicate", "dead", "closed"]
 
 
 class Replay(NamedTuple):
@@ -137,20 +140,31 @@ class Limits:
     idle: int = 30_000
 
 
+class CommitStatus(IntEnum):
+    """The reply of commit_messages.lua for a message that raised no error."""
+
+    #: It was carried out.
+    DONE = 1
+    #: It is not its turn yet, or something changed since it was read; nothing was written.
+    CHANGED = 0
+    #: It is no longer in the inbox: another worker settled it.
+    MISSING = -1
+
+
 @dataclass(slots=True)
 class Commit:
     """What the commit script is to do with one message, and for the log what it means."""
 
-    verb: Verb
+    action: Action
     entry: Entry
-    #: rate, aside: how long the receipt is kept, in ms.
+    #: rated, not-rated: how long the receipt is kept, in ms.
     ttl: int = 0
-    #: rate, prize, void, close: the events, JSON; the last is the message's own.
+    #: rated, prize, void, closed: the events, JSON; the last is the message's own.
     events: list[bytes] = field(default_factory=list)
-    #: rate: the match id and finish time in ms of the game that enters the window; the time is "" when
+    #: rated, void: the match id and finish time in ms of the game that enters the window; the time is "" when
     #: the game is taken out, both are "" when it is none.
     game: tuple[str, int | str] = ("", "")
-    #: rate, prize, void, close: what becomes of each player.
+    #: rated, prize, void, closed: what becomes of each player.
     changes: list[Change] = field(default_factory=list)
     #: dead: why.
     problem: Problem | None = None

@@ -18,7 +18,7 @@ import structlog
 from redis.exceptions import ResponseError
 
 from match_ratings import Reason, TournamentFinished
-from match_ratings_worker.pipeline.batch import Commit, Entry, Limits
+from match_ratings_worker.pipeline.batch import Commit, CommitStatus, Entry, Limits
 from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.ladder_store import Claim, ClaimedEntry, Store
 from match_ratings_worker.pipeline.validate_message import Problem, digest, read_message
@@ -62,7 +62,7 @@ class BatchProcessor:
     #: Where the last probe looked.
     _probed: int = 0
     #: Whether much of the last batch had to wait for other workers' messages.
-    _crowded: bool = False
+    _contended: bool = False
     #: How many messages are claimed, and looked at, at once: less where most of them have to wait.
     _portion: int = _SMALL_PORTION
     #: The server's time at the last claim, in ms.
@@ -75,8 +75,8 @@ class BatchProcessor:
         """Claims new messages as far as there is room; returns how many came."""
         if len(self.waiting) >= self.limits.waiting:
             return 0
-        crowded = "crowded" if self._crowded else ""
-        claim = await self.store.claim(self.consumer, "new", min(self._portion, self.limits.batch), crowded)
+        contended = "contended" if self._contended else ""
+        claim = await self.store.claim(self.consumer, "new", min(self._portion, self.limits.batch), contended)
         self.newest, self.leader_ttl_ms = claim.newest, claim.leader_ttl_ms
         return self._take(claim)
 
@@ -201,9 +201,9 @@ class BatchProcessor:
         done = await self._send(commits, snapshot.now)
         left = sum(entry.id in self.waiting and entry.id not in self._in_flight for entry in entries)
         if len(entries) >= _CROWD:
-            self._crowded = left * 4 > len(entries)
+            self._contended = left * 4 > len(entries)
             doubled, halved = min(self._portion * 2, self.limits.batch), max(self._portion // 2, _CROWD)
-            self._portion = halved if self._crowded else max(doubled, self._portion)
+            self._portion = halved if self._contended else max(doubled, self._portion)
         if left == len(entries):  # nothing could go: perhaps others have settled some of it
             for entry_id in await self.store.gone([entry.id for entry in entries]):
                 self.waiting.pop(entry_id, None)
@@ -231,11 +231,11 @@ class BatchProcessor:
         for commit, status in zip(commits, await self.store.commit(commits, now), strict=True):
             entry = commit.entry
             self._in_flight.discard(entry.id)
-            if status == 1:
+            if status == CommitStatus.DONE:
                 done += 1
                 del self.waiting[entry.id]
-                self.settled[commit.verb] += 1
-                if commit.verb == "rate" and not _verbose():
+                self.settled[commit.action] += 1
+                if commit.action == "rated" and not _verbose():
                     continue
                 if commit.problem is not None:
                     log.warning(
@@ -247,10 +247,10 @@ class BatchProcessor:
                         **_bound(entry),
                     )
                 else:
-                    log.debug("settled", ladder=self.ladder, outcome=commit.verb, **_bound(entry))
-            elif status == 0:  # something changed since it was read: read again
+                    log.debug("settled", ladder=self.ladder, outcome=commit.action, **_bound(entry))
+            elif status == CommitStatus.CHANGED:  # something changed since it was read: read again
                 entry.standings = None
-            elif status == -1:  # another worker took it over and settled it
+            elif status == CommitStatus.MISSING:  # another worker took it over and settled it
                 del self.waiting[entry.id]
             elif isinstance(status, str) and status.startswith(_NO_WRITES):
                 raise ResponseError(status)  # nothing is wrong with the message

@@ -10,14 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
 import structlog
 from redis.asyncio import Redis
 
 from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings, adopted
-from match_ratings_worker.pipeline.batch import Commit
+from match_ratings_worker.pipeline.batch import Commit, CommitStatus
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.message_effects import close_period
 from match_ratings_worker.rating import Number, RatingSystem
@@ -39,7 +39,7 @@ _SECONDS: Final = 40.0
 #: Later than any period's end, in ms.
 _FOR_EVER: Final = 2**62
 
-_due = Script("due")
+_due = Script("find_due_periods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +124,17 @@ class Closing:
     async def _carry_out(self, commits: list[Commit], now: int) -> list[Closed]:
         if not commits:
             return []
-        statuses: list[Any] = [1] * len(commits)
+        statuses: list[int | str] = [CommitStatus.DONE] * len(commits)
         if not self._dry:
             statuses = await self._store.commit(commits, now)
         for status in statuses:
             if isinstance(status, str):
                 raise RuntimeError(status)
-        return [_closed(commit) for commit, status in zip(commits, statuses, strict=True) if status == 1]
+        return [
+            _closed(commit)
+            for commit, status in zip(commits, statuses, strict=True)
+            if status == CommitStatus.DONE
+        ]
 
 
 async def adopted_store(

@@ -57,7 +57,7 @@ def decide(
             continue
         for player in players:
             player.passed += 1
-        if commit.verb not in ("again", "dead"):
+        if commit.action not in ("duplicate", "dead"):
             snapshot.receipts[entry.receipt] = Receipt.in_batch(entry.digest)
         yield commit
 
@@ -78,7 +78,7 @@ def _settled(entry: Entry, receipts: dict[str, Receipt]) -> Commit | None:
     if receipt.rest == IMPORTED:  # its result is in the imported ratings
         entry.digest = IMPORTED
     if receipt.rest == entry.digest:
-        return Commit("again", entry)
+        return Commit("duplicate", entry)
     message = entry.message
     name = "tournament_id" if isinstance(message, TournamentFinished) else "match_id"
     value = message.effect_id if message else ""

@@ -90,9 +90,13 @@ class Store:
         #: Stands for the settings: workers rate only while theirs are the ladder's.
         self.digest = settings_digest(system)
         self._fields = stored_fields(system)
-        self._claim, self._read, self._commit = Script("claim"), Script("read"), Script("commit")
-        self._heal, self._gone = Script("heal"), Script("gone")
-        self._leave, self._enter = Script("leave"), Script("enter")
+        self._claim, self._read, self._commit = (
+            Script("claim_messages"),
+            Script("read_batch"),
+            Script("commit_messages"),
+        )
+        self._heal, self._gone = Script("unblock_line"), Script("find_missing_entries")
+        self._leave, self._enter = Script("leave_group"), Script("join_group")
 
     async def join_group(self) -> Side:
         """Creates the consumer group, and the inbox with it, where they do not exist yet.
@@ -121,7 +125,7 @@ class Store:
     ) -> Claim:
         """Claims up to `count` messages.
 
-        `argument` is for "new" "crowded" when much waits for other workers' messages, for "own" the id
+        `argument` is for "new" "contended" when much waits for other workers' messages, for "own" the id
         to go on after, for "stale" the ms of silence after which a consumer counts as gone.
         """
         now, newest, leader_ttl_ms, found = await self._claim(
@@ -268,19 +272,19 @@ class Store:
             replay = entry.replay.tag if entry.replay else ""
             receipt: Any = entry.receipt
             players: Sequence[Any] = entry.players
-            if commit.verb == "dead":  # also an id whose bytes are not UTF-8, as the claim had it
+            if commit.action == "dead":  # also an id whose bytes are not UTF-8, as the claim had it
                 receipt, *players = [text.encode("utf-8", "surrogateescape") for text in (receipt, *players)]
-            args += (commit.verb, entry.id, replay, receipt, len(players), *players)
-            if commit.verb in ("rate", "prize", "void"):
+            args += (commit.action, entry.id, replay, receipt, len(players), *players)
+            if commit.action in ("rated", "prize", "void"):
                 sure = 1 if entry.alone else 0
                 args += (sure, entry.digest, commit.ttl, *commit.game, len(commit.events), *commit.events)
                 self._states(args, commit, _oldest_kept(commit, oldest))
-            elif commit.verb == "close":
+            elif commit.action == "closed":
                 args += commit.events
                 self._states(args, commit, oldest)
-            elif commit.verb == "aside":
+            elif commit.action == "not-rated":
                 args += (entry.digest, commit.ttl)
-            elif commit.verb == "again":
+            elif commit.action == "duplicate":
                 args.append(entry.digest)
             else:
                 assert commit.problem is not None

@@ -41,7 +41,7 @@ def pay_prizes(
 ) -> Commit:
     """The prizes of a public tournament for its podium; a private one is set aside."""
     if not message.public:
-        return Commit("aside", entry, ttl=ttl)
+        return Commit("not-rated", entry, ttl=ttl)
     changes, parts, events = [], [], []
     for name, player, points in zip(entry.players, players, message.prizes, strict=True):
         before, closing = _closed(player, name, ladder, system, _period_cutoff(entry, system), snapshot.now)
@@ -125,7 +125,7 @@ def rate_match(
     player cannot be read.
     """
     if message.mode is not Mode.RANKED:
-        return Commit("aside", entry, ttl=ttl)
+        return Commit("not-rated", entry, ttl=ttl)
     first, second = players
     names, finished_at, now = entry.players, message.finished_at, snapshot.now
     if message.winner is None:
@@ -138,7 +138,7 @@ def rate_match(
     )
     game = Game(finished_at, scores, recent, message.cube, message.length)
     if not system.accepts(game):
-        return Commit("aside", entry, ttl=ttl)
+        return Commit("not-rated", entry, ttl=ttl)
     closed = [
         _closed(player, name, ladder, system, _period_cutoff(entry, system, finished_at), now)
         for player, name in zip(players, names, strict=True)
@@ -176,7 +176,7 @@ def rate_match(
         head["figures"] = figures
     event = _event(head, system, outcome.rules, finished_at, now, late=late, players=parts)
     game_id = (message.match_id, finished_at)
-    return Commit("rate", entry, ttl=ttl, events=[*events, event], game=game_id, changes=changes)
+    return Commit("rated", entry, ttl=ttl, events=[*events, event], game=game_id, changes=changes)
 
 
 def _recent_games(player: Player, name: str, stored: int | str, finished_at: int) -> int:
@@ -198,7 +198,7 @@ def close_period(
     if event is None:
         return None
     change = _advance(player, state, system, now)
-    return Commit("close", Entry("", 0, (name,)), events=[event], changes=[change])
+    return Commit("closed", Entry("", 0, (name,)), events=[event], changes=[change])
 
 
 def _period_cutoff(entry: Entry, system: RatingSystem, finished_at: int = 0) -> int:

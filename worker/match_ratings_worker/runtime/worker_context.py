@@ -24,10 +24,10 @@ from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.runtime.prometheus_metrics import Metrics
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS, connect, open_pipelined
+from match_ratings_worker.storage.dead_letter_entries import add_dead_letter
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.server_checks import server_warnings
 from match_ratings_worker.text import quote
-from match_ratings_worker.units import now_ms
 
 __all__ = ["WorkerContext", "limits_from", "retry_while_unavailable"]
 
@@ -113,18 +113,7 @@ class WorkerContext:
     ) -> None:
         """Keeps what came by a job and cannot be passed on, as a dead letter of a ladder."""
         keys = self.keys(ladder if ladder in self.ladders else next(iter(self.ladders)))
-        now = now_ms()
-        letter: dict[Any, Any] = {
-            "message": raw,
-            "reason": reason.value,
-            "detail": detail,
-            "source_id": "",
-            "attempts": 1,
-            "first_seen": now,
-            "dead_at": now,
-        }
-        await self.redis.xadd(keys.dead_letters, letter)
-        await self.redis.execute_command("HINCRBY", keys.counts, f"dead:{reason.value}", 1)
+        await add_dead_letter(self.redis, keys, raw, reason, detail)
         log.warning("dead letter", reason=reason.value, detail=detail)
 
 

@@ -1,7 +1,7 @@
 """Dead letters as entries of their stream: the one place that knows the fields of an entry.
 
-The names are those of `match_ratings.DeadLetter`, and `history` besides. `commit.lua` writes the same
-fields for what a worker cannot rate.
+The names are those of `match_ratings.DeadLetter`, and `history` besides. `commit_messages.lua` writes the
+same fields for what a worker cannot rate.
 """
 
 from __future__ import annotations
@@ -10,17 +10,24 @@ import base64
 import json
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, Self
 
 from redis.asyncio import Redis
 
+from match_ratings import Reason
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.lua_scripts import Script
+from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 from match_ratings_worker.storage.stream_pages import Entry, entries, whole
+from match_ratings_worker.units import now_ms
 
-__all__ = ["DeadLetterEntry", "history_items", "message_fields", "read_dead_letters"]
+__all__ = ["DeadLetterEntry", "add_dead_letter", "history_items", "message_fields", "read_dead_letters"]
 
 #: Entries read in one step; a message is at most 16 KiB, unless its size is what is wrong with it.
 _PAGE: Final = 100
+
+_add = Script("add_dead_letter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,17 @@ def message_fields(message: bytes) -> dict[str, str]:
         return {"message": message.decode()}
     except UnicodeDecodeError:
         return {"message_base64": base64.b64encode(message).decode()}
+
+
+async def add_dead_letter(redis: Redis, keys: Keys, raw: bytes, reason: Reason, detail: str) -> None:
+    """Adds a dead letter for a message that came by a job, and counts it, in one step.
+
+    `detail` is one sentence about what is wrong. Raises RedisError.
+    """
+    now = now_ms()
+    letter = DeadLetterEntry("", raw, reason.value, detail, "", attempts=1, first_seen=now, dead_at=now)
+    fields = chain.from_iterable(letter.fields().items())
+    await _add(ClientExecutor(redis), (keys.dead_letters, keys.counts), (reason.value, *fields))
 
 
 async def read_dead_letters(

@@ -56,7 +56,7 @@ class Keys:
         self.dead_letters = names.dead_letters(ladder, shadow=shadow)
         #: Sorted set: player -> rating.
         self.leaderboard = names.leaderboard(ladder, shadow=shadow)
-        #: Hash: outcome (rated, duplicate, aside, dead:<reason>, ...) -> how many since the start.
+        #: Hash: outcome (rated, not-rated, dead:<reason>, ...) -> how many since the start.
         self.counts = f"{scope}:counts"
         #: Hash: a player's rating, sequence, games, last game, and the system's own fields.
         self.player_ = f"{scope}:player:"

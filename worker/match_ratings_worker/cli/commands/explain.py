@@ -160,7 +160,7 @@ def _without_event(trace: Trace, ladder: str) -> str:
         letter = trace.letter
         return f"{name} was not rated and is dead letter {letter.id} ({letter.reason}): {letter.detail}"
     texts = {
-        "aside": "changed no rating by the rules: it was boosted, part of a tournament, "
+        "not-rated": "changed no rating by the rules: it was boosted, part of a tournament, "
         "or of another kind that does not count",
         "brought": "was rated by the rater before this one; its result is in the ratings that were imported",
         "trimmed": f"was rated as {trace.ledger_id}, but that event is no longer kept",
