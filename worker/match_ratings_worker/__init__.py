@@ -28,12 +28,12 @@ The way of one match:
 
     XADD by a match server, or match_ratings.publish
       -> pipeline/stream_consumer     waits for messages and calls the processor, batch by batch
-      -> storage/lua/claim_messages.lua        takes messages from the group and queues them on their players' lines
+      -> storage/lua/claim_messages   takes messages from the group, queues them on their players' lines
       -> pipeline/validate_message    JSON to a message, or to a problem: a dead letter
       -> pipeline/batch_processor     picks the messages that head both lines
-      -> storage/lua/read_batch.lua         states, windows and receipts of their players
+      -> storage/lua/read_batch       states, windows and receipts of their players
       -> pipeline/decide_batch        pure: what becomes of each message, in stream order
       -> pipeline/message_effects     one function for each kind of message; calls the rating system
-      -> storage/lua/commit_messages.lua       checks lines and receipts again, then writes everything at once
+      -> storage/lua/commit_messages  checks lines and receipts again, then writes everything at once
       -> rating-updated               the event, read by lobbies and by match_ratings.rating_updates
 """
