@@ -2,6 +2,7 @@
 
     messages        the messages as frozen pydantic models: MatchFinished, RatingUpdated, ...
     client          publish, enqueue and preview for servers; rating_updates for lobbies
+    operator_client voids, and dead letters listed, replayed and corrected, for a back office
     stream_names    names of streams, queue and jobs, for those who use Redis directly
     schemas/        JSON Schemas of the messages, for other languages
     command         the entry of `match-ratings`, which needs the extra `worker`
@@ -29,6 +30,16 @@ from match_ratings.messages import (
     TournamentFinished,
     WinType,
 )
+from match_ratings.operator_client import (
+    discard_dead_letters,
+    edit_dead_letter,
+    list_dead_letters,
+    replay_dead_letters,
+    restore_dead_letters,
+    show_dead_letter,
+    void_match,
+    void_player,
+)
 from match_ratings.stream_names import FIELD, JOB, QUEUE, dead_letters, inbox, leaderboard, outbox
 
 __all__ = [
@@ -48,11 +59,19 @@ __all__ = [
     "TournamentFinished",
     "WinType",
     "dead_letters",
+    "discard_dead_letters",
+    "edit_dead_letter",
     "enqueue",
     "inbox",
     "leaderboard",
+    "list_dead_letters",
     "outbox",
     "preview",
     "publish",
     "rating_updates",
+    "replay_dead_letters",
+    "restore_dead_letters",
+    "show_dead_letter",
+    "void_match",
+    "void_player",
 ]

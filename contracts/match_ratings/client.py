@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from copy import copy
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,7 +24,15 @@ from match_ratings.stream_names import FIELD, JOB, PREVIEW, QUEUE, inbox, outbox
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["NotReplicated", "enqueue", "preview", "publish", "rating_updates"]
+__all__ = [
+    "AskingPool",
+    "NotReplicated",
+    "ask_workers",
+    "enqueue",
+    "preview",
+    "publish",
+    "rating_updates",
+]
 
 #: A job is rated as long as its match would be: the default horizon.
 _JOB_EXPIRES = timedelta(days=14)
@@ -43,13 +51,13 @@ class _ArqPool(Protocol):
     async def enqueue_job(self, function: str, *args: Any, **options: Any) -> Any: ...
 
 
-class _AskingPool(_ArqPool, Protocol):
-    """The same, for a job with an answer."""
+class AskingPool(_ArqPool, Protocol):
+    """The part of arq's pool that a job with an answer needs."""
 
     job_deserializer: Any
 
 
-def _json_bytes(value: dict[str, Any]) -> bytes:
+def _json_bytes(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -96,7 +104,7 @@ async def enqueue(arq: _ArqPool, message: MatchFinished | TournamentFinished | M
 
 
 async def preview(
-    arq: _AskingPool, ladder: str, players: tuple[str, str], *, timeout: float = 5.0, **choice: Any
+    arq: AskingPool, ladder: str, players: tuple[str, str], *, timeout: float = 5.0, **choice: Any
 ) -> dict[str, Any]:
     """What a match between two players would change, asked of the workers before it starts.
 
@@ -105,12 +113,29 @@ async def preview(
     new rating. `choice` may hold cubes, lengths and finished_at. Raises ValueError for what is not
     allowed, and TimeoutError when no worker answers in `timeout` seconds.
     """
+    request = {"ladder": ladder, "players": list(players), **choice}
+    return await ask_workers(arq, PREVIEW, request, timeout=timeout, expires=timedelta(seconds=timeout))
+
+
+async def ask_workers(
+    arq: AskingPool,
+    job: str,
+    request: Mapping[str, Any],
+    *,
+    timeout: float,
+    expires: timedelta = timedelta(days=1),
+) -> dict[str, Any]:
+    """Runs an arq job of the workers that takes and returns a JSON object, whatever the pool's serializer.
+
+    Entries that are None are left out of the request. The job is dropped if no worker takes it before it
+    `expires`. Raises ValueError for a request that is refused, and TimeoutError when there is no answer in
+    `timeout` seconds.
+    """
     arq = copy(arq)
     arq.job_serializer, arq.job_deserializer = _json_bytes, json.loads
-    payload = {"ladder": ladder, "players": list(players), **choice}
-    expires = timedelta(seconds=timeout)
-    job = await arq.enqueue_job(PREVIEW, payload, _queue_name=QUEUE, _expires=expires)
-    answer: dict[str, Any] = await job.result(timeout=timeout, poll_delay=0.05)
+    given = {name: value for name, value in request.items() if value is not None}
+    queued = await arq.enqueue_job(job, given, _queue_name=QUEUE, _expires=expires)
+    answer: dict[str, Any] = await queued.result(timeout=timeout, poll_delay=0.05)
     if "error" in answer:
         raise ValueError(answer["error"])
     return answer
