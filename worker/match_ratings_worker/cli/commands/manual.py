@@ -47,6 +47,7 @@ CHAPTERS: Final = (
     "reference-messages",
     "reference-keys",
     "reference-metrics",
+    "reference-jobs",
     "reference-codes",
 )
 _COMMENT: Final = re.compile(r"^[ \t]*<!--.*?-->[ \t]*\n?", re.DOTALL | re.MULTILINE)
