@@ -68,7 +68,7 @@ class NotReplicated(RedisError):
 async def publish(
     redis: Redis, message: MatchFinished | TournamentFinished | MatchVoided, *, replicas: int = 0
 ) -> str:
-    """Writes a message to its ladder's inbox and returns its stream id.
+    """Write a message to its ladder's inbox and return its stream id.
 
     With `replicas` it returns only when that many replicas have the message too, so that it survives
     the loss of the primary (not on a cluster client). Sending the same match again is safe: it has one
@@ -91,7 +91,7 @@ async def publish(
 
 
 async def enqueue(arq: _ArqPool, message: MatchFinished | TournamentFinished | MatchVoided) -> None:
-    """Hands a message to the workers as an arq job, for servers that already use arq.
+    """Hand a message to the workers as an arq job, for servers that already use arq.
 
     The job is written as JSON, whatever the pool's own serializer: a pickled one is never opened by
     the worker. There is no job id on purpose, since arq would drop a second job with the same one,
@@ -125,7 +125,7 @@ async def ask_workers(
     timeout: float,
     expires: timedelta = timedelta(days=1),
 ) -> dict[str, Any]:
-    """Runs an arq job of the workers that takes and returns a JSON object, whatever the pool's serializer.
+    """Run an arq job of the workers that takes and returns a JSON object, whatever the pool's serializer.
 
     Entries that are None are left out of the request. The job is dropped if no worker takes it before it
     `expires`. Raises ValueError for a request that is refused, and TimeoutError when there is no answer in
@@ -144,7 +144,7 @@ async def ask_workers(
 async def rating_updates(
     redis: Redis, ladder: str, *, start: str = "$", shadow: bool = False
 ) -> AsyncIterator[RatingUpdated]:
-    """Yields a ladder's rating changes for ever, oldest first, each with its stream id in ``id``.
+    """Yield a ladder's rating changes for ever, oldest first, each with its stream id in ``id``.
 
     `start` is a stream id to go on after (keep the last ``id`` you handled), "0" for the oldest
     event that is kept, or "$" for what comes from now on. A lost connection is taken up again where

@@ -66,7 +66,7 @@ class ReplayArguments(DeadLetterSelection, total=False):
 async def void_match(
     arq: AskingPool, match_id: str, *, why: str, by: str, ladder: str | None = None, timeout: float = 30.0
 ) -> dict[str, Any]:
-    """Voids a rated match. `why` and `by` (who does it) are kept in the ledger.
+    """Void a rated match. `why` and `by` (who does it) are kept in the ledger.
 
     The answer has `outcome`: "voided" or "already-voided" with `void_event` and the `players`' changes;
     "unknown", "not-rated", "not-kept" or "refused" with a `detail`; or "waiting". Calling it again is safe.
@@ -84,7 +84,7 @@ async def void_player(
     by: str,
     **options: Any,
 ) -> dict[str, Any]:
-    """Voids all matches of a player that finished in a period, newest first.
+    """Void all matches of a player that finished in a period, newest first.
 
     `period` is its begin and its end, None for now, as RFC 3339 or ms. The answer has `outcomes` (number of
     matches by outcome, see `void_match`), `change` (rating points the player gets back), `opponents` and
@@ -122,7 +122,7 @@ async def show_dead_letter(
 async def replay_dead_letters(
     arq: AskingPool, *, timeout: float = _TIMEOUT, **arguments: Unpack[ReplayArguments]
 ) -> dict[str, Any]:
-    """Has dead letters rated again; raises ValueError unless a selection or `all` is given.
+    """Have dead letters rated again; raise ValueError unless a selection or `all` is given.
 
     The answer has `outcomes` (number of letters by outcome), `results` for up to 1000 of them, `stopped` (why
     it ended early, or ""), and `replay`, its name for `match-ratings dead-letters replay --resume`. A
@@ -134,7 +134,7 @@ async def replay_dead_letters(
 async def edit_dead_letter(
     arq: AskingPool, letter_id: str, changes: Mapping[str, Any], *, why: str, by: str, **options: Any
 ) -> dict[str, Any]:
-    """Sets values in a dead letter's message, by path: {"cube": 2, "players.0": "ada"}.
+    """Set values in a dead letter's message, by path: {"cube": 2, "players.0": "ada"}.
 
     The answer has its `new_id` and `replay_would_give`. `options` may be `ladder`, `unset` (paths to
     remove), `message` (the whole message, instead of changes), `timeout` (60 s by default) and `force`,
@@ -148,7 +148,7 @@ async def edit_dead_letter(
 async def discard_dead_letters(
     arq: AskingPool, *, why: str, by: str, timeout: float = _TIMEOUT, **selection: Unpack[DeadLetterSelection]
 ) -> dict[str, Any]:
-    """Removes dead letters for good; raises ValueError unless a selection or `all` is given.
+    """Remove dead letters for good; raise ValueError unless a selection or `all` is given.
 
     They are kept in the ladder's stream `discarded`. The answer has their number, `discarded`.
     """
@@ -163,7 +163,7 @@ async def restore_dead_letters(
     ladder: str | None = None,
     timeout: float = _TIMEOUT,
 ) -> dict[str, Any]:
-    """Restores at most 1000 letters that `list_dead_letters` returned and that were discarded since.
+    """Restore at most 1000 letters that `list_dead_letters` returned and that were discarded since.
 
     The answer has the numbers `restored`, `before` (restored before) and `there` (never discarded).
     """

@@ -68,7 +68,7 @@ def _filter(
 
 
 def with_filter_options(*, ids: bool = True) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Adds the filter options, and with `ids` the ids, to a command; it gets one DeadLetterFilter first."""
+    """Add the filter options, and with `ids` the ids, to a command; it gets one DeadLetterFilter first."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         first, *own = _parameters(command)
@@ -93,7 +93,7 @@ def _parameters(function: Callable[..., Any]) -> list[Parameter]:
 
 
 def require_selection(where: DeadLetterFilter, *, every: bool) -> None:
-    """Ends the command unless ids, filters or --all say which letters are meant."""
+    """End the command unless ids, filters or --all say which letters are meant."""
     if where.is_empty and not every:
         text = "ID: say which are meant: ids, filters such as --reason, or --all (see list)"
         raise CommandError(text, ExitCode.WRONG_INPUT)

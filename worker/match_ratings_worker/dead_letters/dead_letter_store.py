@@ -71,7 +71,7 @@ class DeadLetterStore:
     async def find(
         self, where: DeadLetterFilter, *, until: str = "+", before: str | None = None
     ) -> AsyncIterator[DeadLetterEntry]:
-        """Yields the selected letters, newest first: none newer than `until`, only older ones than `before`.
+        """Yield the selected letters, newest first: none newer than `until`, only older ones than `before`.
 
         A filter with ids yields these in its own order and skips those that do not exist.
         """
@@ -91,7 +91,7 @@ class DeadLetterStore:
                 yield letter
 
     async def newer_than(self, letter_id: str) -> AsyncIterator[DeadLetterEntry]:
-        """Yields the letters that came after this one, oldest first."""
+        """Yield the letters that came after this one, oldest first."""
         stream = self._keys.dead_letters
         async for entry in entries(self._redis, stream, oldest=f"({letter_id}", page=_PAGE):
             yield DeadLetterEntry.from_entry(entry)
@@ -103,7 +103,7 @@ class DeadLetterStore:
     async def move_to_inbox(
         self, replay_name: str, moves: Sequence[InboxMove], *, inbox_limit: int
     ) -> list[str]:
-        """Moves letters into the inbox, in this order, while it holds fewer than `inbox_limit` entries.
+        """Move letters into the inbox, in this order, while it holds fewer than `inbox_limit` entries.
 
         Returns their inbox ids, "" for each that no longer exists; fewer when the inbox is full.
         """
@@ -123,12 +123,12 @@ class DeadLetterStore:
     async def replace(
         self, letter: DeadLetterEntry, message: bytes, *, reason: str, detail: str, history: str
     ) -> str:
-        """Puts an edited message in the letter's place; returns its new id, "" when the letter is gone."""
+        """Put an edited message in the letter's place; return its new id, "" when the letter is gone."""
         args = (letter.id, message, reason, detail, history)
         return str((await self._edit(self._ladder.executor, (self._keys.dead_letters,), args)).decode())
 
     async def discard(self, ids: Sequence[str], *, by: str, why: str) -> list[str]:
-        """Moves letters to the stream `discarded`; returns the ids of those that existed."""
+        """Move letters to the stream `discarded`; return the ids of those that existed."""
         done: list[str] = []
         for start in range(0, len(ids), _PAGE):
             page = [letter_id for letter_id in ids[start : start + _PAGE] if is_stream_id(letter_id)]
@@ -139,7 +139,7 @@ class DeadLetterStore:
         return done
 
     async def discard_matching(self, where: DeadLetterFilter, *, until: str, by: str, why: str) -> int:
-        """Discards the selected letters, none newer than `until`; returns their number."""
+        """Discard the selected letters, none newer than `until`; return their number."""
         count, page = 0, []
         async for letter in self.find(where, until=until):
             page.append(letter.id)
@@ -149,7 +149,7 @@ class DeadLetterStore:
         return count + len(await self.discard(page, by=by, why=why))
 
     async def restore(self, letters: Sequence[tuple[str, DeadLetterEntry]]) -> list[str]:
-        """Puts exported letters back, each given with its fingerprint.
+        """Put exported letters back, each given with its fingerprint.
 
         Returns the new id of each; "" for one that was restored before, "=" for one that still exists.
         """
@@ -173,7 +173,7 @@ class DeadLetterStore:
 
 
 def raise_if_cancelled() -> None:
-    """Raises CancelledError in a task that was cancelled.
+    """Raise CancelledError in a task that was cancelled.
 
     redis-py sends with `asyncio.wait_for`, which before Python 3.12 can swallow a cancellation; a task
     that sends many commands would run on.

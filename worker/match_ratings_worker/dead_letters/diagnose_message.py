@@ -78,7 +78,7 @@ class Diagnosis:
 
 
 def diagnose(raw: bytes, ladder: LadderHandle, now: int) -> Diagnosis:
-    """Reads a message by this installation's settings at `now`, in ms."""
+    """Read a message by this installation's settings at `now`, in ms."""
     read = read_dead_letter(raw, ladder, now)
     problem = read if isinstance(read, Problem) else None
     data = _parsed(raw)

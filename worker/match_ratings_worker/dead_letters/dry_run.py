@@ -96,7 +96,7 @@ class DryRun:
     async def of(
         self, letters: Sequence[tuple[DeadLetterEntry, bool]], *, now: int, include_parked: bool = False
     ) -> list[DryRunResult]:
-        """Predicts each letter's outcome, from today's ratings; `now` in ms. Writes nothing.
+        """Predict each letter's outcome, from today's ratings; `now` in ms. Writes nothing.
 
         A letter comes with whether it is rated however old it is.
         """

@@ -114,7 +114,7 @@ def _remove(data: Any, name: str, path: str) -> None:
 async def edit_dead_letter(
     ladder: LadderHandle, letter: DeadLetterEntry, message: bytes, *, by: str, why: str, force: bool = False
 ) -> EditResult:
-    """Replaces a letter's message; one that is still wrong is stored only with `force`."""
+    """Replace a letter's message; one that is still wrong is stored only with `force`."""
     now = await server_time(ladder.redis, ladder.keys.inbox)
     dry_run = await DryRun.open(ladder)
     [result] = await dry_run.of([(replace(letter, message=message), False)], now=now)

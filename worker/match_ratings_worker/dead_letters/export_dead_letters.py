@@ -92,13 +92,13 @@ class ExportedDeadLetter(BaseModel):
         )
 
     def fingerprint(self) -> str:
-        """Identifies this letter, so that it is restored once: 32 hex digits."""
+        """Identify this letter, so that it is restored once: 32 hex digits."""
         about = json.dumps([self.id, self.source_id, self.dead_at]).encode()
         return hashlib.blake2b(about + b" " + self.raw(), digest_size=16).hexdigest()
 
     @classmethod
     def read(cls, line: bytes | dict[str, Any], ladder: str) -> Self:
-        """Reads a line, or its JSON object, exported from this ladder. Raises InvalidExport."""
+        """Read a line, or its JSON object, exported from this ladder. Raises InvalidExport."""
         try:
             found = cls.model_validate_json(line) if isinstance(line, bytes) else cls.model_validate(line)
         except ValidationError as error:

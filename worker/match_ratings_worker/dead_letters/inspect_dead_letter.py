@@ -40,7 +40,7 @@ class Inspection:
 
 
 async def inspect_dead_letter(ladder: LadderHandle, letter: DeadLetterEntry) -> Inspection:
-    """Inspects a dead letter; writes nothing."""
+    """Inspect a dead letter; write nothing."""
     now = await server_time(ladder.redis, ladder.keys.inbox)
     dry_run = await DryRun.open(ladder)
     [result] = await dry_run.of([(letter, False)], now=now)

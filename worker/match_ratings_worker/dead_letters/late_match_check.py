@@ -53,13 +53,13 @@ class LateMatchCheck:
         self._games_before = 0
 
     def add(self, message: Message) -> None:
-        """Adds a message to look up."""
+        """Add a message to look up."""
         self._wanted.add(_effect_of(message))
         self._players.update(message.player_ids)
         self._since = min(message.finished_at, self._since or message.finished_at)
 
     async def read_ledger(self, ladder: LadderHandle, now: int) -> None:
-        """Reads the ledger and its archive from a week before the oldest message; `now` in ms.
+        """Read the ledger and its archive from a week before the oldest message; `now` in ms.
 
         Takes seconds for a million events. Raises ArchiveError when the archive cannot be read.
         """

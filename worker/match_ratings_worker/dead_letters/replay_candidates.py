@@ -61,7 +61,7 @@ class ReplayCandidates:
         return [id_of_sort_key(key) for key in self._sort_keys[self._position :]]
 
     async def find(self, until: str, known: Collection[str] = ()) -> list[ReplayResult]:
-        """Finds the selected letters, none newer than `until`, and looks up late ones in the ledger.
+        """Find the selected letters, none newer than `until`, and look up late ones in the ledger.
 
         Returns results for wanted ids that do not exist and are not `known` either. Raises ArchiveError.
         """

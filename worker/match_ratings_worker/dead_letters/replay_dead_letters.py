@@ -53,7 +53,7 @@ class DeadLetterReplay:
         self.stopped = ""
 
     async def results(self) -> AsyncIterator[ReplayResult]:
-        """Carries the replay out. Raises UnknownReplay, and ArchiveError when late letters are looked up."""
+        """Carry the replay out. Raises UnknownReplay, and ArchiveError when late letters are looked up."""
         options, known = await self._log.begin(self._options)
         in_flight = self._log.in_flight
         candidates = ReplayCandidates(self._ladder, options, self.name)
@@ -91,7 +91,7 @@ class DeadLetterReplay:
             yield ReplayResult(letter_id, ReplayOutcome.LEFT)
 
     async def _prepare(self, candidates: ReplayCandidates) -> list[ReplayResult]:
-        """Prepares the next page once the last one has been moved; returns letters not to be replayed."""
+        """Prepare the next page once the last one has been moved; return letters not to be replayed."""
         if self._ready:
             return []
         page = await candidates.next_page()
@@ -99,7 +99,7 @@ class DeadLetterReplay:
         return [item for item in page if isinstance(item, ReplayResult)]
 
     async def _move(self, rate: RateLimiter, inbox_limit: int) -> tuple[int, list[ReplayResult]]:
-        """Moves prepared letters as far as the limits allow; returns their number, and those now gone."""
+        """Move prepared letters as far as the limits allow; return their number, and those now gone."""
         batch = list(islice(self._ready, rate.allowed(min(len(self._ready), _CHUNK))))
         if not batch:
             return 0, []
@@ -116,7 +116,7 @@ class DeadLetterReplay:
         return len(inbox_ids), gone
 
     async def dry_run(self) -> AsyncIterator[ReplayResult]:
-        """Yields the result that each letter would have. Writes nothing and needs no worker."""
+        """Yield the result that each letter would have. Writes nothing and needs no worker."""
         candidates = ReplayCandidates(self._ladder, self._options or ReplayOptions(), self.name)
         missing = await candidates.find(await self._letters.newest_id())
         self.total = len(candidates) + len(missing)

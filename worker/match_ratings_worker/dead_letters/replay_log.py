@@ -49,7 +49,7 @@ class ReplayOptions:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Reads the stored form."""
+        """Read the stored form."""
         data: dict[str, Any] = json.loads(text)
         where = data.pop("where")
         where |= {"ids": tuple(where["ids"]), "reasons": frozenset(where["reasons"])}
@@ -73,7 +73,7 @@ class ReplayLog:
     """The hash of one replay, and its letters in flight."""
 
     def __init__(self, ladder: LadderHandle, name: str) -> None:
-        """Raises ValueError unless the name is 1-64 ASCII letters and digits."""
+        """A name other than 1-64 ASCII letters and digits raises ValueError."""
         if not (name.isascii() and name.isalnum() and len(name) <= 64):
             msg = "a replay's name is 1-64 ASCII letters and digits"
             raise ValueError(msg)
@@ -88,7 +88,7 @@ class ReplayLog:
         self._read_to = "0-0"
 
     async def begin(self, options: ReplayOptions | None) -> tuple[ReplayOptions, list[ReplayResult]]:
-        """Begins or resumes the replay; returns the options that it began with and the results so far.
+        """Begin or resume the replay; return the options that it began with and the results so far.
 
         Raises UnknownReplay when there is none of this name and no options are given.
         """
@@ -121,7 +121,7 @@ class ReplayLog:
         ]
 
     async def collect(self) -> list[ReplayResult]:
-        """Takes settled letters out of `in_flight` and returns their results."""
+        """Take settled letters out of `in_flight` and return their results."""
         if not self.in_flight:
             return []
         waiting = list(self.in_flight)

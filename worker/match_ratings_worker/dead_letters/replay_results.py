@@ -89,7 +89,7 @@ class ReplaySummary:
     still_wrong: Counter[str] = field(default_factory=Counter)
 
     def add(self, result: ReplayResult) -> None:
-        """Counts a result."""
+        """Count a result."""
         self.counts[result.outcome] += 1
         if result.outcome is ReplayOutcome.STILL_WRONG:
             self.still_wrong[result.reason] += 1

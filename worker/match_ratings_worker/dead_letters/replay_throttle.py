@@ -39,7 +39,7 @@ class RateLimiter:
         return self.allowed(1) == 0
 
     def record_moved(self, count: int) -> None:
-        """Records `count` letters as moved."""
+        """Record `count` letters as moved."""
         if self._rate is not None:
             self._due += count / self._rate
 
@@ -55,7 +55,7 @@ class InboxLimit:
         self._settled = 0
 
     def record_settled(self, count: int) -> None:
-        """Records `count` messages as settled and adapts the limit to the workers' speed."""
+        """Record `count` messages as settled and adapt the limit to the workers' speed."""
         self._settled += count
         elapsed = time.monotonic() - self._since
         if elapsed >= _MEASURE_SECONDS:
@@ -74,7 +74,7 @@ class StallDetector:
         self._settled = 0
 
     def record_progress(self) -> None:
-        """Restarts the timeout."""
+        """Restart the timeout."""
         self._progress_at = time.monotonic()
 
     async def reason_to_stop(self, *, now: bool = False) -> str:

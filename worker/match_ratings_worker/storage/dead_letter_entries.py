@@ -53,7 +53,7 @@ class DeadLetterEntry:
 
     @classmethod
     def from_entry(cls, entry: Entry) -> Self:
-        """Reads a stream entry; never fails, whatever its fields hold."""
+        """Read a stream entry; never fail, whatever its fields hold."""
         entry_id, fields = entry
 
         def text(name: bytes) -> str:
@@ -112,7 +112,7 @@ def message_fields(message: bytes) -> dict[str, str]:
 
 
 async def add_dead_letter(redis: Redis, keys: Keys, raw: bytes, reason: Reason, detail: str) -> None:
-    """Adds a dead letter for a message that came by a job, and counts it, in one step.
+    """Add a dead letter for a message that came by a job, and count it, in one step.
 
     `detail` is one sentence about what is wrong. Raises RedisError.
     """
@@ -125,7 +125,7 @@ async def add_dead_letter(redis: Redis, keys: Keys, raw: bytes, reason: Reason, 
 async def read_dead_letters(
     redis: Redis, keys: Keys, reasons: Iterable[str] = (), *, page: int = _PAGE
 ) -> AsyncIterator[DeadLetterEntry]:
-    """Yields the dead letters, newest first; only those with one of the `reasons` when any are given."""
+    """Yield the dead letters, newest first; only those with one of the `reasons` when any are given."""
     wanted = frozenset(reasons)
     async for entry in entries(redis, keys.dead_letters, page=page, reverse=True):
         letter = DeadLetterEntry.from_entry(entry)

@@ -27,7 +27,7 @@ _PAGE: Final = 500
 
 
 async def void_match(ladder: LadderHandle, match_id: str, why: str, *, timeout: float) -> VoidResult:
-    """Voids one match if that is possible; WAITING when no worker has done it after `timeout` seconds."""
+    """Void one match if that is possible; WAITING when no worker has done it after `timeout` seconds."""
     found = await find_voidable_match(ladder, match_id)
     if found.status is not VoidStatus.RATED or found.match is None:
         return found
@@ -38,7 +38,7 @@ async def void_match(ladder: LadderHandle, match_id: str, why: str, *, timeout: 
 async def void_matches(
     ladder: LadderHandle, matches: Sequence[RatingUpdated], why: str, *, timeout: float
 ) -> list[VoidResult]:
-    """Voids matches in this order; see `wait_for_voids` about `timeout`."""
+    """Void matches in this order; see `wait_for_voids` about `timeout`."""
     sent = [result async for page in send_voids(ladder, matches, why) for result in page]
     return [result async for page in wait_for_voids(ladder, sent, timeout=timeout) for result in page]
 
@@ -46,7 +46,7 @@ async def void_matches(
 async def send_voids(
     ladder: LadderHandle, matches: Sequence[RatingUpdated], why: str
 ) -> AsyncIterator[list[VoidResult]]:
-    """Sends the void messages in this order and yields them, WAITING, in pages."""
+    """Send the void messages in this order and yield them, WAITING, in pages."""
     keys = ladder.keys
     for start in range(0, len(matches), _PAGE):
         page, now = matches[start : start + _PAGE], await server_time(ladder.redis, keys.inbox)
@@ -72,7 +72,7 @@ async def send_voids(
 async def wait_for_voids(
     ladder: LadderHandle, sent: Iterable[VoidResult], *, timeout: float
 ) -> AsyncIterator[list[VoidResult]]:
-    """Yields the results of sent voids as they arrive.
+    """Yield the results of sent voids as they arrive.
 
     Ends with those still WAITING when there has been no result for `timeout` seconds.
     """

@@ -115,7 +115,7 @@ async def matches_of_player(
 async def plan_player_voids(
     ladder: LadderHandle, player: str, since: int, until: int | None
 ) -> PlayerVoidPlan | None:
-    """Plans the voids of `matches_of_player`; None for an unknown player."""
+    """Plan the voids of `matches_of_player`; None for an unknown player."""
     if not await ladder.redis.exists(ladder.keys.player(player)):
         return None
     matches = await matches_of_player(ladder, player, since, until)

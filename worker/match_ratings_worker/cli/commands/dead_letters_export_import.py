@@ -117,7 +117,7 @@ def restore(
 
 
 def _check(source: BinaryIO, ladder: str) -> None:
-    """Ends the command when any line of the file is wrong."""
+    """End the command when any line of the file is wrong."""
     wrong, count = Wrong(), 0
     for number, line in _lines(source):
         count += 1

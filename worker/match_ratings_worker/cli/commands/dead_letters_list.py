@@ -97,13 +97,13 @@ class _Printer:
         self._sheet = Sheet(*map(Column, titles))
 
     def add(self, letter: DeadLetterEntry) -> None:
-        """Adds the next letter and prints the page when it is full."""
+        """Add the next letter and print the page when it is full."""
         self._page.append(letter)
         if len(self._page) == _PAGE:
             self.flush()
 
     def flush(self) -> None:
-        """Prints the letters that are not printed yet."""
+        """Print the letters that are not printed yet."""
         if not self._page:
             return
         if self._json:

@@ -177,7 +177,7 @@ class _Report:
         return self._verbose and sys.stdout.isatty()
 
     def add(self, result: ReplayResult) -> None:
-        """Counts the next result, and prints the page when it is full."""
+        """Count the next result, and print the page when it is full."""
         self.summary.add(result)
         if self._verbose:
             self._page.append(result)
@@ -196,7 +196,7 @@ class _Report:
         self._page.clear()
 
     def close(self, done: DeadLetterReplay, *, dry_run: bool) -> None:
-        """Prints the rest and the sums."""
+        """Print the rest and the sums."""
         self._flush()
         if self._json:
             about = {"dry_run": True} if dry_run else {"replay": done.name, "stopped": done.stopped}

@@ -79,7 +79,7 @@ def void_player(
     yes: bool,
     json: bool,
 ) -> None:
-    """Voids a player's matches and prints the points that everybody gets back."""
+    """Void a player's matches and print the points that everybody gets back."""
     name = f"{request.player} on ladder {ladder}"
     plan = run_on_ladder(installation, ladder, lambda handle: _plan(handle, request))
     so_far = _Progress(list(plan.refused))
@@ -182,7 +182,7 @@ def _document(plan: PlayerVoidPlan, so_far: _Progress, *, dry_run: bool) -> dict
 
 
 def _note_not_voided(so_far: _Progress) -> bool:
-    """Prints notes on matches that are not voided; whether there are any."""
+    """Print notes on matches that are not voided; whether there are any."""
     refused = [result for result in so_far.results if result.status is VoidStatus.REFUSED]
     waiting = sum(result.status is VoidStatus.WAITING for result in so_far.results)
     for result in refused[:_SHOWN]:
