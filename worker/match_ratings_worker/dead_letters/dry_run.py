@@ -23,13 +23,6 @@ __all__ = ["PARKED", "DryRun", "DryRunResult", "read_dead_letter"]
 #: Reasons that only time, an upgrade or an operator can remove: a replay cannot help before.
 PARKED: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.CLOCK_SKEW, Reason.TOO_LATE})
 
-_OUTCOMES: Final = {
-    "rated": ReplayOutcome.RATED,
-    "prize": ReplayOutcome.PRIZE,
-    "void": ReplayOutcome.VOID,
-    "not-rated": ReplayOutcome.NOT_RATED,
-}
-
 
 class DryRunResult(NamedTuple):
     """Predicted outcome of a dead letter."""
@@ -162,7 +155,7 @@ class DryRun:
             return DryRunResult(ReplayOutcome.DUPLICATE, detail, ledger_id=receipt.ledger_id)
         self._effects[entry.receipt] = entry.digest
         event = commit.events[-1] if commit.events else None
-        return DryRunResult(_OUTCOMES[commit.action], event=event)
+        return DryRunResult(ReplayOutcome(commit.action), event=event)
 
 
 def _rated_where(receipt: Receipt) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from match_ratings import Reason
 
@@ -39,14 +39,8 @@ class ReplayOutcome(StrEnum):
     UNDECIDED = "undecided"
 
 
-_BY_LOG_TEXT = {
-    "rated": ReplayOutcome.RATED,
-    "prize": ReplayOutcome.PRIZE,
-    "void": ReplayOutcome.VOID,
-    "not-rated": ReplayOutcome.NOT_RATED,
-    "duplicate": ReplayOutcome.DUPLICATE,
-    f"dead:{Reason.CONFLICT}": ReplayOutcome.CONFLICT,
-}
+#: Outcomes that `commit_messages.lua` writes into a replay's log; for dead letters it writes dead:REASON.
+_SETTLED: Final = ("rated", "prize", "void", "not-rated", "duplicate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +60,14 @@ class ReplayResult:
     @classmethod
     def from_log(cls, letter: str, text: str) -> ReplayResult:
         """The result that `commit_messages.lua` wrote into the replay's log as `text`."""
-        outcome = _BY_LOG_TEXT.get(text)
-        if outcome is not None:
-            return cls(letter, outcome, reason=text.partition(":")[2])
+        if text in _SETTLED:
+            return cls(letter, ReplayOutcome(text))
         if text.startswith("moved"):
             return cls(letter, ReplayOutcome.WAITING)
-        return cls(letter, ReplayOutcome.STILL_WRONG, reason=text.partition(":")[2] or text)
+        reason = text.partition(":")[2] or text
+        conflict = reason == Reason.CONFLICT
+        outcome = ReplayOutcome.CONFLICT if conflict else ReplayOutcome.STILL_WRONG
+        return cls(letter, outcome, reason=reason)
 
     def document(self) -> dict[str, Any]:
         """A JSON object, without empty fields."""

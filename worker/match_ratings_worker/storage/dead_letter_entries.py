@@ -1,6 +1,6 @@
 """Dead letters as entries of their stream: the one place that knows the fields of an entry.
 
-The names are those of `match_ratings.DeadLetter`, and `history` besides. `commit_messages.lua` writes the
+The names are those of `match_ratings.DeadLetter`. `commit_messages.lua` writes the
 same fields for what a worker cannot rate.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, Self
@@ -122,12 +122,7 @@ async def add_dead_letter(redis: Redis, keys: Keys, raw: bytes, reason: Reason, 
     await _add(ClientExecutor(redis), (keys.dead_letters, keys.counts), (reason.value, *fields))
 
 
-async def read_dead_letters(
-    redis: Redis, keys: Keys, reasons: Iterable[str] = (), *, page: int = _PAGE
-) -> AsyncIterator[DeadLetterEntry]:
-    """Yield the dead letters, newest first; only those with one of the `reasons` when any are given."""
-    wanted = frozenset(reasons)
+async def read_dead_letters(redis: Redis, keys: Keys, *, page: int = _PAGE) -> AsyncIterator[DeadLetterEntry]:
+    """Yield the dead letters, newest first."""
     async for entry in entries(redis, keys.dead_letters, page=page, reverse=True):
-        letter = DeadLetterEntry.from_entry(entry)
-        if not wanted or letter.reason in wanted:
-            yield letter
+        yield DeadLetterEntry.from_entry(entry)

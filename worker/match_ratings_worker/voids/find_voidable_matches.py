@@ -8,10 +8,9 @@ from typing import Final
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker import queries
-from match_ratings_worker.audit.compare_player import stored_state
-from match_ratings_worker.audit.stored_snapshot import SnapshotReader
 from match_ratings_worker.rating import InvalidGame, State
 from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.player_states import parse_state, stored_fields
 from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import CLOCK_SKEW_MS
 from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
@@ -131,14 +130,7 @@ async def plan_player_voids(
 async def refused_by_rules(ladder: LadderHandle, matches: Iterable[RatingUpdated]) -> dict[str, str]:
     """Match id -> why the rules refuse to void it, by the players' present states."""
     matches = list(matches)
-    system = ladder.system
-    names = list({part.player for match in matches for part in match.players})
-    reader = SnapshotReader(ladder.redis, ladder.keys, system, horizon=0)
-    states: dict[str, State | None] = {}
-    for start in range(0, len(names), _PAGE):
-        page = names[start : start + _PAGE]
-        snapshot = await reader.look([(name, 2**53) for name in page])  # none of their games
-        states |= {name: stored_state(held, system) for name, held in zip(page, snapshot.stored, strict=True)}
+    states = await _states(ladder, list({part.player for match in matches for part in match.players}))
     found: dict[str, str] = {}
     for match in matches:
         for part in match.players:
@@ -146,9 +138,26 @@ async def refused_by_rules(ladder: LadderHandle, matches: Iterable[RatingUpdated
             if state is None or match.match_id is None:
                 continue
             try:
-                system.void(state, part)
+                ladder.system.void(state, part)
             except InvalidGame as error:
                 found[match.match_id] = str(error)
             except KeyError:
                 continue  # an event of other rules: the worker decides
+    return found
+
+
+async def _states(ladder: LadderHandle, players: list[str]) -> dict[str, State | None]:
+    """Player -> stored state; None when there is none, or none that can be read."""
+    found: dict[str, State | None] = {}
+    for start in range(0, len(players), _PAGE):
+        page = players[start : start + _PAGE]
+        async with ladder.redis.pipeline(transaction=False) as pipe:
+            for name in page:
+                pipe.hmget(ladder.keys.player(name), list(stored_fields(ladder.system)))
+            replies = await pipe.execute(raise_on_error=False)
+        for name, values in zip(page, replies, strict=True):
+            try:
+                found[name] = None if isinstance(values, Exception) else parse_state(values, ladder.system)
+            except ValueError:
+                found[name] = None
     return found
