@@ -339,11 +339,10 @@ def jobs() -> str:
     models = {name: inspect.getclosurevars(job).nonlocals["model"] for name, job in _JOBS.items()}
     return _page(
         "arq jobs",
-        """What a server may ask for by arq jobs in the queue `ratings:jobs`, and the fields of each request:
-        one JSON object. The answer is one JSON object too; when its `ok` is `false`, `error` says what is
-        wrong. It is kept for a day. The pool must use JSON as its serializer, as in the chapter
-        [dead-letters](dead-letters.md). `match_ratings.enqueue` and `match_ratings.preview` call the two jobs
-        that are not listed here.""",
+        """The arq jobs in the queue `ratings:jobs`, for servers in other languages; in Python the functions of
+        `match_ratings` call them, with any pool. A request is one JSON object with these fields. The answer is
+        one JSON object too; when its `ok` is `false`, `error` says what is wrong. It is kept for a day. Jobs
+        must be written in JSON; a pickled one becomes a dead letter.""",
         *(_job(name, model) for name, model in models.items()),
     )
 

@@ -2,7 +2,7 @@
 
     messages        the messages as frozen pydantic models: MatchFinished, RatingUpdated, ...
     client          publish, enqueue and preview for servers; rating_updates for lobbies
-    operator_client voids, and dead letters listed, replayed and corrected, for a back office
+    operator_client  voids, and dead letters listed, replayed and corrected, for a back office
     stream_names    names of streams, queue and jobs, for those who use Redis directly
     schemas/        JSON Schemas of the messages, for other languages
     command         the entry of `match-ratings`, which needs the extra `worker`

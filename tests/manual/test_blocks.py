@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded import Server
 from match_ratings_worker.cli.app import call
 from match_ratings_worker.cli.commands.manual import CHAPTERS
 from tests.support.document_session import LANGUAGES, ROOT, Session, blocks, directive
@@ -25,11 +26,10 @@ LIVE = [
 by_name = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
 
 
-@pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.parametrize("path", LIVE, ids=lambda path: path.stem)
-def test_every_block_runs_and_prints_what_is_shown(path: Path, tmp_path: Path) -> None:
-    with Session.open(tmp_path) as session:
+def test_every_block_runs_and_prints_what_is_shown(path: Path, tmp_path: Path, own_server: Server) -> None:
+    with Session.open(tmp_path, own_server.url) as session:
         for language, example in blocks(path):
             example.namespace["session"] = session
             try:

@@ -35,7 +35,6 @@ import redis
 from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser
 
-from embedded import Server
 from match_ratings import RatingUpdated
 from match_ratings_worker.ladders_file import load_ladders
 
@@ -144,14 +143,13 @@ class Session:
 
     @classmethod
     @contextmanager
-    def open(cls, directory: Path) -> Iterator[Session]:
-        """A session with a server; whatever it started is ended with it."""
-        with Server(appendonly=True) as server:
-            session = cls(directory, server.url)
-            try:
-                yield session
-            finally:
-                session.end()
+    def open(cls, directory: Path, url: str) -> Iterator[Session]:
+        """A session whose programs end with it."""
+        session = cls(directory, url)
+        try:
+            yield session
+        finally:
+            session.end()
 
     def end(self) -> None:
         """Ends the programs that run in the background."""

@@ -16,10 +16,12 @@ The layers, from the top; each imports only those below it, and import-linter ch
     migration           imports another rater's players and compares its changes
     pipeline            the way of a match, below
     ladder_settings     the settings that a ladder has adopted, their history, what a change means
-    environment         RATINGS_* variables and the ladders' TOML file
+    environment         RATINGS_* variables
+    ladders_file        the TOML file with the ladders
     storage             Redis and nothing else: connections, keys, Lua scripts, stored formats
     rating              the rating systems: pure, no I/O, no clock
     text, units         sentences about values; milliseconds
+    backoff             pauses between tries
     match_ratings       messages and stream names (the package in contracts/)
 
 manual/ holds the chapters of `match-ratings manual`.
