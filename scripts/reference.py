@@ -339,10 +339,10 @@ def jobs() -> str:
     models = {name: inspect.getclosurevars(job).nonlocals["model"] for name, job in _JOBS.items()}
     return _page(
         "arq jobs",
-        """The arq jobs in the queue `ratings:jobs`, for servers in other languages; in Python the functions of
-        `match_ratings` call them, with any pool. A request is one JSON object with these fields. The answer is
-        one JSON object too; when its `ok` is `false`, `error` says what is wrong. It is kept for a day. Jobs
-        must be written in JSON; a pickled one becomes a dead letter.""",
+        """The arq jobs in the queue `ratings:jobs`, for servers in other languages; in Python the functions
+        of `match_ratings` call them, with any pool. A request is one JSON object with these fields. The
+        answer is one JSON object too; when its `ok` is `false`, `error` says what is wrong. It is kept for
+        a day. Jobs must be written in JSON; a pickled one becomes a dead letter.""",
         *(_job(name, model) for name, model in models.items()),
     )
 
