@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from pydantic import BaseModel
-from redis.asyncio import Redis
 
 import schemas
 from match_ratings.messages import Reason
@@ -24,7 +23,7 @@ from match_ratings_worker.environment import Settings
 from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.rating import SYSTEMS, RatingSystem
-from match_ratings_worker.runtime.prometheus_metrics import Metrics
+from match_ratings_worker.runtime.prometheus_metrics import GAUGES, SETTLED
 from match_ratings_worker.storage.keys import Keys
 
 __all__ = ["CHAPTERS", "DIRECTORY", "write"]
@@ -305,16 +304,9 @@ def keys() -> str:
 
 def metrics() -> str:
     """Every Prometheus metric of a worker."""
-    measured: Any = Metrics(Redis(), [], None, "")
-    rows = [
-        (
-            _code(made._name + ("_total" if made._type == "counter" else "")),
-            made._type,
-            ", ".join(map(_code, made._labelnames)),
-            made._documentation,
-        )
-        for made in measured._registry._collector_to_names
-    ]
+    counter, meaning = SETTLED
+    rows = [(_code(name), "gauge", "`ladder`", text) for name, text in GAUGES.items()]
+    rows.append((_code(counter), "counter", "`ladder`, `outcome`", meaning))
     return _page(
         "Metrics",
         "What each worker process serves to Prometheus where `RATINGS_METRICS_PORT` is set.",

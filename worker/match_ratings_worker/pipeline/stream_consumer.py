@@ -97,9 +97,9 @@ class StreamConsumer:
         if isinstance(error, ResponseError) and "NOGROUP" in str(error):
             log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
         elif not isinstance(error, CONNECTION_ERRORS):
-            log.exception("unexpected; trying on", **about)
+            log.exception("unexpected error, retrying", **about)
         elif not again:
-            log.warning("Redis does not answer; trying on", **about)
+            log.warning("Redis unavailable, retrying", **about)
 
     async def _entered(self) -> bool:
         """Whether the ladder is this worker's side's, and its group is there; waits a while if not."""

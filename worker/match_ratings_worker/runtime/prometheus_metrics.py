@@ -1,104 +1,140 @@
-"""What an autoscaler and a dashboard need: backlog, lag, busy share, and what was settled.
+"""The figures of one worker process: backlog, lag, busy share, and messages settled by outcome.
 
-Every few seconds each worker measures its ladders. The figures are served to Prometheus where
-RATINGS_METRICS_PORT is set; each worker's busy share is also left in Redis, for `match-ratings status`.
+Prometheus scrapes them where RATINGS_METRICS_PORT is set. The busy share is also left in Redis, for
+`match-ratings status`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, get_args
 
 import structlog
-from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
 from redis.asyncio import Redis
 
+from match_ratings_worker.pipeline.batch import Action
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.storage.stream_ids import stream_id_ms
+from match_ratings_worker.units import DAY_MS, now_ms
 
-__all__ = ["INTERVAL", "Metrics"]
+__all__ = ["GAUGES", "INTERVAL", "SETTLED", "Metrics"]
 
 log = structlog.get_logger(__name__)
 
-#: Seconds between two measurements.
-INTERVAL = 5.0
+#: Seconds between two measurements of a ladder's streams.
+INTERVAL: Final = 5.0
+
+#: Gauge -> meaning; each has the label `ladder`.
+GAUGES: Final = {
+    "ratings_backlog": "Messages in the inbox that are not settled, claimed ones included",
+    "ratings_lag": "Messages in the inbox that no worker has claimed yet",
+    "ratings_oldest_seconds": "How long the oldest message has been in the inbox",
+    "ratings_dead_letters": "Dead letters that wait to be replayed or discarded",
+    "ratings_busy_share": "Share of the last seconds in which this worker was not waiting, 0-1",
+    "ratings_claimed": "Messages that this worker has claimed and not settled",
+}
+#: The one counter and its meaning; its labels are `ladder` and `outcome`.
+SETTLED: Final = ("ratings_settled_total", "Messages settled by this worker")
+_OUTCOMES: Final[tuple[str, ...]] = get_args(Action)
 
 
-class Metrics:
-    """Measures the intakes of one worker process and the streams they read."""
+class _Measured(NamedTuple):
+    """A ladder's streams at the last measurement."""
 
-    def __init__(self, redis: Redis, intakes: Sequence[StreamConsumer], port: int | None, host: str) -> None:
-        """`port` 0-65535 serves Prometheus on it; None serves nothing."""
+    backlog: int
+    lag: int
+    #: When the oldest message entered the inbox, in ms; 0 when there is none.
+    oldest: int
+    dead_letters: int
+    busy_share: float
+
+
+class Metrics(Collector):
+    """Measures the ladders of one worker process, and serves the figures to Prometheus."""
+
+    def __init__(
+        self, redis: Redis, consumers: Sequence[StreamConsumer], port: int | None, host: str
+    ) -> None:
+        """Serve on `port`, 0-65535; nothing is served when it is None."""
         self._redis = redis
-        self._intakes = intakes
+        self._consumers = consumers
         self._port, self._host = port, host
-        self._registry = registry = CollectorRegistry()
         self._server: Any = None
-        self._before: dict[str, dict[str, int]] = {}
-
-        def gauge(name: str, text: str) -> Gauge:
-            return Gauge(f"ratings_{name}", text, ["ladder"], registry=registry)
-
-        self._backlog = gauge("backlog", "Messages in the inbox that are not settled, claimed ones included")
-        self._lag = gauge("lag", "Messages in the inbox that no worker has claimed yet")
-        self._oldest = gauge("oldest_seconds", "How long the oldest message has been in the inbox")
-        self._dead = gauge("dead_letters", "Dead letters that wait to be replayed or discarded")
-        self._busy = gauge(
-            "busy_share", "Share of the last seconds in which this worker was not waiting, 0-1"
-        )
-        self._claimed = gauge("claimed", "Messages that this worker has claimed and not settled")
-        self._settled = Counter(
-            "ratings_settled", "Messages settled by this worker", ["ladder", "outcome"], registry=registry
-        )
+        self._measured: dict[str, _Measured] = {}
 
     def start(self) -> None:
-        """Serves the figures, from a thread of its own; logs a line when the port is taken."""
+        """Serve the figures from a thread of their own; logs an error when the port is taken."""
         if self._port is None:
             return
+        registry = CollectorRegistry()
+        registry.register(self)
         try:
-            self._server, _ = start_http_server(self._port, self._host, registry=self._registry)
+            self._server, _ = start_http_server(self._port, self._host, registry=registry)
         except OSError as error:
-            log.error("no metrics", host=self._host, port=self._port, error=str(error))
+            log.error("metrics port unavailable", host=self._host, port=self._port, error=str(error))
 
     def stop(self) -> None:
-        """Stops serving."""
+        """Stop serving."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
 
     async def run(self) -> None:
-        """Measures until cancelled; a Redis that is away only leaves the figures as they were."""
+        """Measure every few seconds until cancelled; while Redis is away the figures stay as they were."""
         while True:
-            for intake in self._intakes:
+            for consumer in self._consumers:
                 try:
-                    await self._measure(intake)
+                    await self._measure(consumer)
                 except CONNECTION_ERRORS:
                     continue
             await asyncio.sleep(INTERVAL)
 
-    async def _measure(self, intake: StreamConsumer) -> None:
-        engine = intake.engine
-        ladder, keys = engine.ladder, engine.store.keys
-        share = intake.busy_share()
-        self._busy.labels(ladder).set(share)
-        self._claimed.labels(ladder).set(len(engine.waiting))
-        before = self._before.get(ladder, {})
-        for outcome, count in engine.settled.items():
-            self._settled.labels(ladder, outcome).inc(count - before.get(outcome, 0))
-        self._before[ladder] = dict(engine.settled)
+    def collect(self) -> Iterator[Metric]:
+        """The figures of all ladders, for one scrape."""
+        gauges = {name: GaugeMetricFamily(name, text, labels=["ladder"]) for name, text in GAUGES.items()}
+        settled = CounterMetricFamily(*SETTLED, labels=["ladder", "outcome"])
+        now = now_ms()
+        for consumer in self._consumers:
+            engine = consumer.engine
+            gauges["ratings_claimed"].add_metric([engine.ladder], len(engine.waiting))
+            for outcome in _OUTCOMES:
+                settled.add_metric([engine.ladder, outcome], engine.settled.get(outcome, 0))
+            measured = self._measured.get(engine.ladder)
+            if measured is None:
+                continue
+            oldest = max(now - measured.oldest, 0) / 1000 if measured.oldest else 0
+            values = {
+                "ratings_backlog": measured.backlog,
+                "ratings_lag": measured.lag,
+                "ratings_oldest_seconds": oldest,
+                "ratings_dead_letters": measured.dead_letters,
+                "ratings_busy_share": measured.busy_share,
+            }
+            for name, value in values.items():
+                gauges[name].add_metric([engine.ladder], value)
+        yield from gauges.values()
+        yield settled
+
+    async def _measure(self, consumer: StreamConsumer) -> None:
+        engine = consumer.engine
+        keys, share = engine.store.keys, consumer.busy_share()
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.xlen(keys.inbox)
             pipe.xrange(keys.inbox, count=1)
             pipe.xlen(keys.dead_letters)
             pipe.xpending(keys.inbox, keys.group)
             pipe.hset(keys.busy_shares, engine.consumer, f"{share:.3f} {now_ms()}")
-            pipe.expire(keys.busy_shares, 86_400)
+            pipe.pexpire(keys.busy_shares, DAY_MS)
             backlog, oldest, dead, pending, *_ = await pipe.execute()
-        self._backlog.labels(ladder).set(backlog)
-        self._lag.labels(ladder).set(max(backlog - pending["pending"], 0))
-        self._dead.labels(ladder).set(dead)
-        entered = int(oldest[0][0].partition(b"-")[0]) if oldest else 0
-        self._oldest.labels(ladder).set(max(time.time() - entered / 1000, 0) if entered else 0)
+        self._measured[engine.ladder] = _Measured(
+            backlog=backlog,
+            lag=max(backlog - pending["pending"], 0),
+            oldest=stream_id_ms(oldest[0][0].decode()) if oldest else 0,
+            dead_letters=dead,
+            busy_share=share,
+        )

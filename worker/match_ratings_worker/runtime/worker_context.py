@@ -1,4 +1,4 @@
-"""What the jobs of one worker process share, and the intakes that run beside them."""
+"""The state of one worker process: what its jobs share, and the stream consumers that run beside them."""
 
 from __future__ import annotations
 
@@ -35,28 +35,31 @@ log = structlog.get_logger(__name__)
 
 #: Seconds that a stopping worker waits for the batches in hand.
 _DRAIN_SECONDS = 5.0
-#: Seconds that a job waits for a Redis that is away before it is put back.
+#: Seconds that a job waits for a Redis that is away before it is queued again.
 _WAIT_SECONDS = 10.0
 
 
 class WorkerContext:
-    """What the jobs of one worker process share: settings, ladders, Redis, and the running intakes."""
+    """Settings, ladders, Redis and the running consumers of one worker process; jobs get it as ctx["worker"]."""
 
     def __init__(self, settings: Settings, ladders: dict[str, Ladder]) -> None:
         self.settings = settings
         self.ladders = ladders
         self.redis: Redis = connect(settings.redis_url)
-        self.intakes: list[StreamConsumer] = []
+        self.consumers: list[StreamConsumer] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.archiver = open_archiver(self.redis, settings)
         self._archiving: asyncio.Task[None] | None = None
-        self._meter: Metrics | None = None
+        self._metrics: Metrics | None = None
         self._measuring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Checks the server and starts an intake for each ladder."""
-        for danger in await server_warnings(self.redis):
-            log.warning(danger)
+        """Check the server and start a consumer for each ladder.
+
+        Raises UnsupportedServer, and RedisError or OSError when Redis does not answer.
+        """
+        for warning in await server_warnings(self.redis):
+            log.warning(warning)
         host = socket.gethostname()
         for ladder in self.ladders.values():
             name = f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
@@ -69,39 +72,39 @@ class WorkerContext:
                 shadow=self.settings.shadow,
             )
             engine = BatchProcessor(store, ladder.name, ladder.system, name, limits_from(self.settings))
-            intake = StreamConsumer(engine)
-            self.intakes.append(intake)
-            self._tasks.append(asyncio.create_task(intake.run(), name=f"intake {ladder.name}"))
+            consumer = StreamConsumer(engine)
+            self.consumers.append(consumer)
+            self._tasks.append(asyncio.create_task(consumer.run(), name=f"ladder {ladder.name}"))
             about = {"shadow": True} if self.settings.shadow else {}
             log.info("rating", ladder=ladder.name, system=ladder.system.name, consumer=name, **about)
         if self.archiver.archive is not None:
             ledgers = [(ladder, self.keys(ladder)) for ladder in self.ladders]
-            self._archiving = asyncio.create_task(self.archiver.run_forever(ledgers), name="archivist")
-        self._meter = Metrics(
-            self.redis, self.intakes, self.settings.metrics_port, self.settings.metrics_host
+            self._archiving = asyncio.create_task(self.archiver.run_forever(ledgers), name="archiver")
+        self._metrics = Metrics(
+            self.redis, self.consumers, self.settings.metrics_port, self.settings.metrics_host
         )
-        self._meter.start()
-        self._measuring = asyncio.create_task(self._meter.run(), name="metrics")
+        self._metrics.start()
+        self._measuring = asyncio.create_task(self._metrics.run(), name="metrics")
 
     async def stop(self) -> None:
-        """Finishes the batches in hand, within a few seconds, and closes the connections."""
-        if self._meter is not None and self._measuring is not None:
+        """Finish the batches in hand, within a few seconds, and close the connections."""
+        if self._metrics is not None and self._measuring is not None:
             self._measuring.cancel()
-            self._meter.stop()
+            self._metrics.stop()
         self.archiver.stop()
         if self._archiving is not None:
             self._tasks.append(self._archiving)
-        for intake in self.intakes:
-            intake.stop()
+        for consumer in self.consumers:
+            consumer.stop()
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=_DRAIN_SECONDS)
             for task in late:
-                log.warning("stopped in the middle of a batch; the others take it over", task=task.get_name())
+                log.warning("stopped in the middle of a batch, other workers take it over", task=task.get_name())
                 task.cancel()
-        for intake in self.intakes:
-            await intake.engine.store.executor.close()
+        for consumer in self.consumers:
+            await consumer.engine.store.executor.close()
         await self.redis.aclose()
-        settled = sum(sum(intake.engine.settled.values()) for intake in self.intakes)
+        settled = sum(consumer.engine.settled.total() for consumer in self.consumers)
         log.info("stopped", settled=settled)
 
     def keys(self, ladder: str) -> Keys:
@@ -111,14 +114,17 @@ class WorkerContext:
     async def add_dead_letter(
         self, raw: bytes, reason: Reason, detail: str, ladder: str | None = None
     ) -> None:
-        """Keeps what came by a job and cannot be passed on, as a dead letter of a ladder."""
+        """Store a message that came by a job and cannot be passed on as a dead letter.
+
+        It goes to `ladder`, or to the first ladder configured when that one is not.
+        """
         keys = self.keys(ladder if ladder in self.ladders else next(iter(self.ladders)))
         await add_dead_letter(self.redis, keys, raw, reason, detail)
         log.warning("dead letter", reason=reason.value, detail=detail)
 
 
 def limits_from(settings: Settings) -> Limits:
-    """The pipeline's share of the settings."""
+    """The limits of the pipeline, from the settings."""
     return Limits(
         batch=settings.batch,
         chunk=settings.chunk,
@@ -130,17 +136,17 @@ def limits_from(settings: Settings) -> Limits:
 
 
 async def retry_while_unavailable(act: Callable[[], Any], seconds: float = _WAIT_SECONDS) -> Any:
-    """Repeats until Redis answers, for some seconds; then puts the job back for later.
+    """Call `act` until Redis answers, for about `seconds`; then raise arq's Retry, which queues the job again.
 
-    A match that came by a job has no other place than this job. It may not wait here for long: when a
-    worker is killed, its jobs are run again only after the longest time that any job may take.
+    A message that came by a job is nowhere else, so it may not be dropped. It may not wait here for long
+    either: the jobs of a worker that is killed run again only after the longest time a job may take.
     """
     backoff, waited = Backoff(0.05, 2.0), 0.0
     while True:
         try:
             return await act()
         except CONNECTION_ERRORS as error:
-            log.warning("Redis does not answer; the job waits", error=quote(str(error), 200))
+            log.warning("Redis unavailable, retrying", error=quote(str(error), 200))
             if waited > seconds:
                 raise Retry(defer=1) from None
             pause = backoff.next_pause()
