@@ -97,7 +97,7 @@ def test_the_figures_an_autoscaler_needs_are_served(own_server: Server) -> None:
                 return str(reply.read().decode())
 
         # When it has measured, then each figure is there
-        wait_until("the rated ones are counted", lambda: 'outcome="rate"} 300.0' in served())
+        wait_until("the rated ones are counted", lambda: 'outcome="rated"} 300.0' in served())
         text = served()
         for name in ("backlog", "lag", "oldest_seconds", "dead_letters", "busy_share", "claimed"):
             assert f'ratings_{name}{{ladder="backgammon"}}' in text

@@ -30,7 +30,7 @@ def test_a_job_that_asks_wrongly_is_answered_and_not_kept() -> None:
 
 
 @pytest.fixture
-async def desk(server: Any, ladder: str, settings: None) -> AsyncIterator[WorkerContext]:
+async def context(server: Any, ladder: str, settings: None) -> AsyncIterator[WorkerContext]:
     found = WorkerContext(Settings(redis_url=server.url), {ladder: Ladder(name=ladder, system=Backgammon())})
     yield found
     await found.redis.aclose()
@@ -63,24 +63,26 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_wrong_requests_get_a_sentence(
-    desk: WorkerContext, ladder: str, payload: Any, words: str
+    context: WorkerContext, ladder: str, payload: Any, words: str
 ) -> None:
     if isinstance(payload, dict) and payload.get("ladder") == "LADDER":
         payload = {**payload, "ladder": ladder}
-    answer = await preview_job({"desk": desk}, payload)
+    answer = await preview_job({"worker": context}, payload)
     assert list(answer) == ["error"] and answer["error"].startswith(words), answer
 
 
-async def test_the_answer_is_by_the_adopted_settings(desk: WorkerContext, ladder: str) -> None:
+async def test_the_answer_is_by_the_adopted_settings(context: WorkerContext, ladder: str) -> None:
     from match_ratings_worker.ladder_settings.adopted_settings import adopt
     from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 
-    answer = await preview_job({"desk": desk}, {"ladder": ladder, "players": ["ada", "bob"], "cubes": [1]})
+    answer = await preview_job(
+        {"worker": context}, {"ladder": ladder, "players": ["ada", "bob"], "cubes": [1]}
+    )
     assert (answer["system"], answer["new"]) == ("backgammon", ["ada", "bob"])
     assert [row["first"]["change"] for row in answer["outcomes"]] == [16, -16]
-    keys = desk.keys(ladder)
-    await adopt(ClientExecutor(desk.redis), keys, Glicko2(), instead_of="", who="x", why="x")
-    answer = await preview_job({"desk": desk}, f'{{"ladder": "{ladder}", "players": ["ada", "bob"]}}')
+    keys = context.keys(ladder)
+    await adopt(ClientExecutor(context.redis), keys, Glicko2(), instead_of="", who="x", why="x")
+    answer = await preview_job({"worker": context}, f'{{"ladder": "{ladder}", "players": ["ada", "bob"]}}')
     assert answer["system"] == "glicko2"
     assert {row["result"] for row in answer["outcomes"]} == {"win", "draw", "loss"}
 

@@ -67,14 +67,16 @@ async def test_every_outcome_has_a_series_from_the_start(metrics: Metrics) -> No
     assert "_created" not in text
 
 
-async def test_each_scrape_has_the_counts_of_the_moment(metrics: Metrics, consumer: StreamConsumer) -> None:
-    # Given messages that were settled before and after a scrape
+async def test_each_scrape_has_the_totals(metrics: Metrics, consumer: StreamConsumer) -> None:
+    # Given messages that were settled and measured before and after a scrape
     consumer.engine.settled["rated"] += 3
+    await metrics._measure(consumer)
     _, first = await scraped(metrics)
     consumer.engine.settled["rated"] += 2
     consumer.engine.settled["dead"] += 1
+    await metrics._measure(consumer)
     _, second = await scraped(metrics)
-    # Then each scrape has the totals
+    # Then each has all of them up to then
     assert first["ratings_settled_total", "rated"] == 3
     assert second["ratings_settled_total", "rated"] == 5
     assert second["ratings_settled_total", "dead"] == 1

@@ -81,7 +81,7 @@ async def forecast(
 
 async def preview_job(ctx: dict[str, Any], payload: Any = None) -> dict[str, Any]:
     """The arq job `preview`: every outcome of a match, or what is wrong with the request, as `error`."""
-    desk: WorkerContext = ctx["desk"]
+    context: WorkerContext = ctx["worker"]
     try:
         wanted = (
             Request.model_validate_json(payload) if isinstance(payload, str) else Request(**payload or {})
@@ -93,15 +93,17 @@ async def preview_job(ctx: dict[str, Any], payload: Any = None) -> dict[str, Any
         return {"error": f"{where}: {given}"}
     except TypeError:
         return {"error": f"payload: {quote(payload)} is not allowed; use an object with ladder and players"}
-    if wanted.ladder not in desk.ladders:
-        known = ", ".join(desk.ladders)
+    if wanted.ladder not in context.ladders:
+        known = ", ".join(context.ladders)
         return {"error": f"ladder: {quote(wanted.ladder)} is rated by no worker here; known are {known}"}
     if wanted.players[0] == wanted.players[1]:
         return {"error": "players: a match has two different players"}
     choice = {name: value for name in ("cubes", "lengths") if (value := getattr(wanted, name)) is not None}
     at = wanted.finished_at or now_ms()
-    ladder = desk.ladders[wanted.ladder]
+    ladder = context.ladders[wanted.ladder]
     try:
-        return await forecast(desk.redis, desk.keys(ladder.name), ladder.system, wanted.players, at, **choice)
+        return await forecast(
+            context.redis, context.keys(ladder.name), ladder.system, wanted.players, at, **choice
+        )
     except (ValueError, Unreadable) as error:
         return {"error": str(error)}

@@ -94,7 +94,7 @@ def worker_settings() -> type[Any]:
         job_deserializer = staticmethod(decode_job)
         on_startup = staticmethod(_startup)
         on_shutdown = staticmethod(_shutdown)
-        ctx = {"worker": context, "desk": context}
+        ctx = {"worker": context}
         max_jobs = 100
         poll_delay = 0.25
         keep_result = 0

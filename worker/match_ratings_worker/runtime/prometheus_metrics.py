@@ -7,7 +7,7 @@ Prometheus scrapes them where RATINGS_METRICS_PORT is set. The busy share is als
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
 import structlog
@@ -26,7 +26,7 @@ __all__ = ["GAUGES", "INTERVAL", "SETTLED", "Metrics"]
 
 log = structlog.get_logger(__name__)
 
-#: Seconds between two measurements of a ladder's streams.
+#: Seconds between two measurements of a ladder.
 INTERVAL: Final = 5.0
 
 #: Gauge -> meaning; each has the label `ladder`.
@@ -44,8 +44,10 @@ _OUTCOMES: Final[tuple[str, ...]] = get_args(Action)
 
 
 class _Measured(NamedTuple):
-    """A ladder's streams at the last measurement."""
+    """A ladder's figures at the last measurement."""
 
+    settled: Mapping[str, int]
+    claimed: int
     backlog: int
     lag: int
     #: When the oldest message entered the inbox, in ms; 0 when there is none.
@@ -99,12 +101,10 @@ class Metrics(Collector):
         gauges = {name: GaugeMetricFamily(name, text, labels=["ladder"]) for name, text in GAUGES.items()}
         settled = CounterMetricFamily(*SETTLED, labels=["ladder", "outcome"])
         now = now_ms()
-        for consumer in self._consumers:
-            engine = consumer.engine
-            gauges["ratings_claimed"].add_metric([engine.ladder], len(engine.waiting))
+        for ladder in [consumer.engine.ladder for consumer in self._consumers]:
+            measured = self._measured.get(ladder)
             for outcome in _OUTCOMES:
-                settled.add_metric([engine.ladder, outcome], engine.settled.get(outcome, 0))
-            measured = self._measured.get(engine.ladder)
+                settled.add_metric([ladder, outcome], measured.settled.get(outcome, 0) if measured else 0)
             if measured is None:
                 continue
             oldest = max(now - measured.oldest, 0) / 1000 if measured.oldest else 0
@@ -114,15 +114,17 @@ class Metrics(Collector):
                 "ratings_oldest_seconds": oldest,
                 "ratings_dead_letters": measured.dead_letters,
                 "ratings_busy_share": measured.busy_share,
+                "ratings_claimed": measured.claimed,
             }
             for name, value in values.items():
-                gauges[name].add_metric([engine.ladder], value)
+                gauges[name].add_metric([ladder], value)
         yield from gauges.values()
         yield settled
 
     async def _measure(self, consumer: StreamConsumer) -> None:
         engine = consumer.engine
         keys, share = engine.store.keys, consumer.busy_share()
+        settled = dict(engine.settled)  # before the backlog is read, which then has all of them behind it
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.xlen(keys.inbox)
             pipe.xrange(keys.inbox, count=1)
@@ -132,6 +134,8 @@ class Metrics(Collector):
             pipe.pexpire(keys.busy_shares, DAY_MS)
             backlog, oldest, dead, pending, *_ = await pipe.execute()
         self._measured[engine.ladder] = _Measured(
+            settled=settled,
+            claimed=len(engine.waiting),
             backlog=backlog,
             lag=max(backlog - pending["pending"], 0),
             oldest=stream_id_ms(oldest[0][0].decode()) if oldest else 0,

@@ -40,7 +40,7 @@ _WAIT_SECONDS = 10.0
 
 
 class WorkerContext:
-    """Settings, ladders, Redis and the running consumers of one worker process; jobs get it as ctx["worker"]."""
+    """Settings, ladders, Redis and running consumers of one worker process; ctx["worker"] of each job."""
 
     def __init__(self, settings: Settings, ladders: dict[str, Ladder]) -> None:
         self.settings = settings
@@ -99,7 +99,9 @@ class WorkerContext:
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=_DRAIN_SECONDS)
             for task in late:
-                log.warning("stopped in the middle of a batch, other workers take it over", task=task.get_name())
+                log.warning(
+                    "stopped in the middle of a batch, other workers take it over", task=task.get_name()
+                )
                 task.cancel()
         for consumer in self.consumers:
             await consumer.engine.store.executor.close()
@@ -136,7 +138,7 @@ def limits_from(settings: Settings) -> Limits:
 
 
 async def retry_while_unavailable(act: Callable[[], Any], seconds: float = _WAIT_SECONDS) -> Any:
-    """Call `act` until Redis answers, for about `seconds`; then raise arq's Retry, which queues the job again.
+    """Call `act` until Redis answers, for about `seconds`; then raise arq's Retry to queue the job again.
 
     A message that came by a job is nowhere else, so it may not be dropped. It may not wait here for long
     either: the jobs of a worker that is killed run again only after the longest time a job may take.
