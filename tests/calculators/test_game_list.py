@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from match_ratings.messages import CUBES
-from match_ratings_worker.calculators.match_outcomes import LENGTHS, event_of, performance, period, preview
+from match_ratings_worker.calculators import LENGTHS, FidePlayer, performance, period, preview
 from match_ratings_worker.rating import (
     SYSTEMS,
     Backgammon,
@@ -26,6 +26,7 @@ from match_ratings_worker.rating import (
     State,
 )
 from match_ratings_worker.rating.fide import FidePeriodState
+from match_ratings_worker.rating.hypothetical_event import event_of
 
 Vectors = Callable[[str], Any]
 
@@ -103,7 +104,7 @@ def test_every_system_can_be_previewed_explained_and_written_as_json(name: str) 
     first, second = rated(system, 1650), rated(system, 1500)
     rows = preview(system, first, second, at=AT)
     assert json.loads(json.dumps([dataclasses.asdict(row) for row in rows]))[0]["first"]["before"] == 1650
-    event = event_of(system, first, second, Game(AT, (1, 0), cube=2, length=5))
+    event = event_of(system, (first, second), Game(AT, (1, 0), cube=2, length=5))
     assert {step.player for step in system.explain(event)} >= {"first", "second"}
     assert system.recompute(event) == system.rate(first, second, Game(AT, (1, 0), cube=2, length=5))
 
@@ -142,7 +143,7 @@ def test_performance_by_table_and_linear() -> None:
 def test_the_published_period(vectors: Vectors) -> None:
     case = vectors("fide")["period"]
     games = [(rating, score) for rating, score in case["games"]]
-    table = period(case["rating"], games, at=AT, k=case["K"])
+    table = period(FidePlayer(case["rating"]), games, at=AT, system=Fide(k=case["K"]))
     assert [(row.difference, row.expected, row.gain) for row in table.games] == [
         (100, 0.64, 0.36),
         (-100, 0.36, 0.14),
@@ -150,38 +151,38 @@ def test_the_published_period(vectors: Vectors) -> None:
     ]
     assert (table.score, table.expected, table.gain, table.exact) == (1.5, 1.43, 0.07, case["total_table"])
     assert (table.k_by_rules, table.k, table.change, table.after) == (20, 20, 1, case["new_rating"])
-    curve = period(case["rating"], games, at=AT, k=case["K"], expectation="curve")
+    curve = period(FidePlayer(case["rating"]), games, at=AT, system=Fide(k=case["K"], expectation="curve"))
     assert curve.exact == pytest.approx(case["total_logistic"], abs=0.0006)
     assert curve.after == case["new_rating"]
 
 
 def test_k_and_700_rules_in_a_period(vectors: Vectors) -> None:
     for row in vectors("fide")["rule_700"]:
-        report = period(1500, [(1500, 0.5)] * row["games"], at=AT, k=row["K"])
+        report = period(FidePlayer(1500), [(1500, 0.5)] * row["games"], at=AT, system=Fide(k=row["K"]))
         assert (report.k_by_rules, report.k) == (row["K"], row["K_used"])
-    assert period(1500, [(1500, 1)], at=AT).k == 20
-    assert period(1500, [(1500, 1)], at=AT, games_before=29).k == 40
-    assert period(1500, [(1500, 1)], at=AT, birth_year=2008).k == 40
-    assert period(1500, [(1500, 1)], at=AT, peak=2400).k == 10
+    assert period(FidePlayer(1500), [(1500, 1)], at=AT).k == 20
+    assert period(FidePlayer(1500, games=29), [(1500, 1)], at=AT).k == 40
+    assert period(FidePlayer(1500, birth_year=2008), [(1500, 1)], at=AT).k == 40
+    assert period(FidePlayer(1500, peak=2400), [(1500, 1)], at=AT).k == 10
 
 
 def test_a_period_under_the_floor_ends_unrated() -> None:
-    report = period(1405, [(1405, 0)], at=AT)
+    report = period(FidePlayer(1405), [(1405, 0)], at=AT)
     assert (report.change, report.computed, report.after) == (-10, 1395, None)
 
 
 def test_a_first_rating() -> None:
     games: list[tuple[int, float]] = [(1900, 1), (1901, 1), (1902, 1), (1903, 0), (1901, 0)]
-    report = period(0, games, at=AT)
+    report = period(FidePlayer(0), games, at=AT)
     assert (report.before, report.change, report.computed, report.after) == (0, 0, 1922, 1922)
     assert (report.k, report.expected, report.games[0].expected) == (None, None, None)
-    few = period(0, games[:4], at=AT)
+    few = period(FidePlayer(0), games[:4], at=AT)
     assert few.after is None
     assert few.steps[-1].result == "unrated"
 
 
 def test_a_periods_steps_and_json() -> None:
-    report = period(1500, [(1400, 1), (1600, 0.5)], at=AT)
+    report = period(FidePlayer(1500), [(1400, 1), (1600, 0.5)], at=AT)
     assert [step.label for step in report.steps] == [
         "gain", "K", "700 rule", "change", "rounded", "computed", "rating"
     ]  # fmt: skip
@@ -199,4 +200,4 @@ def test_a_periods_steps_and_json() -> None:
 )
 def test_wrong_periods_are_refused_by_name(rating: int, games: list[tuple[int, float]], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        period(rating, games, at=AT)
+        period(FidePlayer(rating), games, at=AT)

@@ -116,12 +116,12 @@ def test_wilson_by_the_book() -> None:
 
 def test_reach_is_the_difference_as_it_counts() -> None:
     chance = 1 - 1 / (10 ** (100 * 3 / 2000) + 1)  # FIBS, 9 points
-    assert Fibs().reach(1600, 1500, chance, START) == pytest.approx(300)
+    assert Fibs().effective_difference(1600, 1500, chance, START) == pytest.approx(300)
     for system in (Glicko(), Glicko2()):
         first = State(1600.0, extra=system.initial().extra)
         second = State(1500.0, extra=system.initial().extra)
 
         side = system.rate(first, second, Game(START, (1, 0))).sides[0]
-        reach = system.reach(1600, 1500, side.expected, START)
+        reach = system.effective_difference(1600, 1500, side.expected, START)
         assert 0 < reach < 100
         assert expected(reach, 0, 400) == pytest.approx(side.expected)

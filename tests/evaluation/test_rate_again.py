@@ -6,13 +6,13 @@ import pytest
 
 from match_ratings import Cause, MatchFinished, MatchVoided, PlayerUpdate, RatingUpdated, TournamentFinished
 from match_ratings_worker.evaluation import (
+    HistoryRecord,
+    InitialState,
     LedgerReader,
     Match,
     PeriodEnd,
     Prize,
-    Record,
-    Replay,
-    Start,
+    Simulation,
     Variant,
     Void,
     of_message,
@@ -30,13 +30,13 @@ def game(
     return Match(f"m{number}", players, score, at)
 
 
-# Replay.
+# Simulation.
 
 
 @pytest.mark.parametrize(("later", "counted"), [(7 * DAY, 50), (7 * DAY + 1, 49), (0, 0)])
 def test_the_window_is_half_open_and_anchored_at_the_game(later: int, counted: int) -> None:
     # Given a first game, and 49 more in the next millisecond
-    replay = Replay(Backgammon())
+    replay = Simulation(Backgammon())
     for number in range(50):
         replay.feed(game(number, ("ada", f"x{number}"), START + bool(number)))
     # When the next game finishes up to 7 days after the first, that one counts; later it does not.
@@ -49,20 +49,20 @@ def test_the_window_is_half_open_and_anchored_at_the_game(later: int, counted: i
 
 
 def test_recent_games_that_the_ledger_counted_are_taken_from_it() -> None:
-    replay = Replay(Backgammon())
+    replay = Simulation(Backgammon())
     replay.feed(game(1)._replace(recent_games=(60, 10)))
     assert (replay.state("ada").rating, replay.state("bob").rating) == (1508, 1484)
 
 
 def test_a_match_that_is_sent_again_has_one_effect() -> None:
-    replay = Replay(Backgammon())
+    replay = Simulation(Backgammon())
     assert replay.feed(game(1)) is not None
     assert replay.feed(game(1)) is None
     assert replay.state("ada") == State(1516, 1, START)
 
 
 def test_what_a_system_does_not_rate_is_skipped() -> None:
-    replay = Replay(Fibs())
+    replay = Simulation(Fibs())
     assert replay.feed(game(1)) is None  # unlimited
     assert replay.feed(game(2, score=0.5)._replace(length=3)) is None  # a draw
     assert replay.skipped == 2 and not replay.states
@@ -70,12 +70,12 @@ def test_what_a_system_does_not_rate_is_skipped() -> None:
 
 
 def test_prizes_and_voids() -> None:
-    replay = Replay(Backgammon(), voided=["m1"])
+    replay = Simulation(Backgammon(), voided=["m1"])
     for record in (game(1), Prize((("ada", 50),)), game(2, at=START + 1), Void("m1", ("ada", "bob"))):
         replay.feed(record)
-    alone = Replay(Backgammon())
-    alone.feed(Start("ada", 1566, "backgammon", {}))
-    alone.feed(Start("bob", 1484, "backgammon", {}))
+    alone = Simulation(Backgammon())
+    alone.feed(InitialState("ada", 1566, "backgammon", {}))
+    alone.feed(InitialState("bob", 1484, "backgammon", {}))
     alone.feed(game(2, at=START + 1))
     assert replay.state("ada").rating == alone.state("ada").rating - 16
     assert replay.state("bob").rating == alone.state("bob").rating + 16
@@ -85,7 +85,7 @@ def test_prizes_and_voids() -> None:
 
 @pytest.mark.parametrize("system", [Fide(), GlickoPeriods()])
 def test_a_period_ends_before_a_game_of_a_later_one(system: Fide | GlickoPeriods) -> None:
-    replay = Replay(system)
+    replay = Simulation(system)
     for number in range(3):
         replay.feed(game(number))
     assert replay.state("ada").rating == system.initial().rating
@@ -101,11 +101,11 @@ def test_a_period_ends_before_a_game_of_a_later_one(system: Fide | GlickoPeriods
 
 
 def test_a_start_brings_the_systems_own_fields_to_the_same_system_alone() -> None:
-    start = Start("ada", 1725.5, "glicko2", {"rd": 60.0, "volatility": 0.05}, 30, START)
-    replay = Replay(Glicko2())
+    start = InitialState("ada", 1725.5, "glicko2", {"rd": 60.0, "volatility": 0.05}, 30, START)
+    replay = Simulation(Glicko2())
     replay.feed(start)
     assert replay.state("ada") == State(1725.5, 30, START, (60.0, 0.05))
-    other = Replay(Backgammon())
+    other = Simulation(Backgammon())
     other.feed(start)
     assert other.state("ada") == State(1726, 30, START, ())
 
@@ -147,8 +147,8 @@ def test_a_ledger_that_begins_in_the_middle_gives_each_player_a_start() -> None:
         part("bob", 1, score=0),
         match_id="m",
     )
-    found: list[Record] = [*reader.read(first), *reader.read(first)]
-    start = Start("ada", 1500, "glicko2", {"rd": 60.0, "volatility": 0.05}, 0, START - 5)
+    found: list[HistoryRecord] = [*reader.read(first), *reader.read(first)]
+    start = InitialState("ada", 1500, "glicko2", {"rd": 60.0, "volatility": 0.05}, 0, START - 5)
     assert found == [start, game(0)._replace(match_id="m"), game(0)._replace(match_id="m")]
     assert reader.partial_histories == 1
 
@@ -158,7 +158,9 @@ def test_other_events_as_records() -> None:
     assert list(read(event(Cause.PRIZE, part("ada", 1)))) == [Prize((("ada", 10),))]
     assert list(read(event(Cause.PERIOD, part("ada", 2)))) == [PeriodEnd("ada", START)]
     brought = part("cid", 1, figures={"rd_after": 80.0, "games": 12})
-    assert list(read(event(Cause.IMPORT, brought))) == [Start("cid", 1510, "glicko2", {"rd": 80.0}, 12)]
+    assert list(read(event(Cause.IMPORT, brought))) == [
+        InitialState("cid", 1510, "glicko2", {"rd": 80.0}, 12)
+    ]
     voided = event(Cause.VOID, part("ada", 3), part("cid", 2), match_id="m")
     assert list(read(voided)) == [Void("m", ("ada", "cid"))]
 
@@ -202,7 +204,7 @@ def test_a_variant_with_the_published_figures_is_the_published_system() -> None:
 
 
 def test_two_trials_are_compared_over_the_matches_that_both_predict() -> None:
-    records: list[Record] = [game(1)._replace(length=3), game(2), game(3)._replace(length=5)]
+    records: list[HistoryRecord] = [game(1)._replace(length=3), game(2), game(3)._replace(length=5)]
     fibs, backgammon = run_trial(records, Fibs()), run_trial(records, Backgammon())
     for one, other in ((fibs, backgammon), (backgammon, fibs)):
         quality = one.quality(other)
@@ -212,7 +214,7 @@ def test_two_trials_are_compared_over_the_matches_that_both_predict() -> None:
 
 
 def test_the_swing_of_the_heaviest_players() -> None:
-    records: list[Record] = [game(number, at=START + number) for number in range(3)]
+    records: list[HistoryRecord] = [game(number, at=START + number) for number in range(3)]
     records += [game(9, ("ada", "cid"), START + 8 * DAY)]
     assert most_active(records, 2) == ("ada", "bob")
     assert most_active(records, 9) == ("ada", "bob", "cid")

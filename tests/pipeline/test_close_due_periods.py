@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from match_ratings import Cause, RatingUpdated
-from match_ratings_worker.calculators.match_outcomes import period
+from match_ratings_worker.calculators import FidePlayer, period
 from match_ratings_worker.pipeline.close_due_periods import Closing
 from match_ratings_worker.queries import period_games
 from match_ratings_worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
@@ -46,7 +46,9 @@ async def test_a_month_that_is_over_is_closed_once_with_one_event_for_each_playe
     # When it is closed
     closed = await fide.close()
     # Then each player has the change that FIDE's period gives, in one event with the figures behind it.
-    expected = period(1500, [(1500, score) for _, score in games], at=end() - DAY, k=20, games_before=0)
+    expected = period(
+        FidePlayer(1500, games=0), [(1500, score) for _, score in games], at=end() - DAY, system=Fide(k=20)
+    )
     assert {item.player: item.change for item in closed} == {"ada": 20, "bob": -10, "cid": 0, "dan": -10}
     assert expected.change == 20 and (await fide.state("ada")).rating == 1520
     assert (await fide.listed())["ada"] == 1520

@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from match_ratings import Cause, RatingUpdated
-from match_ratings_worker.evaluation import LedgerReader, Record, Replay, Void
+from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Simulation, Void
 from match_ratings_worker.pipeline.batch import Change, Commit, Entry
 from match_ratings_worker.rating import (
     SYSTEMS,
@@ -245,10 +245,12 @@ async def test_every_event_comes_out_again_and_the_ledger_rated_again_is_what_is
     for event in events:
         check(rounds.system, event)
     # The stored states are those of a replay in memory.
-    reader, records = LedgerReader(), list[Record]()
+    reader, records = LedgerReader(), list[HistoryRecord]()
     for event in events:
         records += reader.read(event)
-    replay = Replay(rounds.system, voided=[record.match_id for record in records if isinstance(record, Void)])
+    replay = Simulation(
+        rounds.system, voided=[record.match_id for record in records if isinstance(record, Void)]
+    )
     for name in ("p0", "p1", "p2"):
         if not rounds.system.rated(rounds.system.initial()):
             replay.states[name] = at_rest(rounds.system)

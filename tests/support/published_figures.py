@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from match_ratings import RatingUpdated
-from match_ratings_worker.calculators.match_outcomes import event_of
 from match_ratings_worker.rating import Game, Outcome, RatingSystem, State
+from match_ratings_worker.rating.hypothetical_event import event_of
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -30,7 +30,7 @@ def through_json() -> Callable[[RatingSystem, State, State, Game], tuple[Outcome
         system: RatingSystem, first: State, second: State, game: Game
     ) -> tuple[Outcome, RatingUpdated]:
         outcome = system.rate(first, second, game)
-        event = event_of(system, first, second, game, outcome=outcome)
+        event = event_of(system, (first, second), game, outcome=outcome)
         return outcome, RatingUpdated.model_validate_json(event.model_dump_json())
 
     return travel

@@ -1,1 +1,31 @@
-"""What a match, or a list of games, would change."""
+"""Calculators: the outcomes of a match, a list of games, FIDE's period and performance."""
+
+from match_ratings_worker.calculators.fide_period import (
+    FidePlayer,
+    PeriodGame,
+    PeriodReport,
+    performance,
+    period,
+)
+from match_ratings_worker.calculators.game_list import GameLine, GameListSummary, Played, rate_game_list
+from match_ratings_worker.calculators.ladder_preview import StoredPlayers, preview_on_ladder, stored_players
+from match_ratings_worker.calculators.match_outcomes import LENGTHS, PreviewRow, PreviewSide, preview
+
+__all__ = [
+    "LENGTHS",
+    "FidePlayer",
+    "GameLine",
+    "GameListSummary",
+    "PeriodGame",
+    "PeriodReport",
+    "Played",
+    "PreviewRow",
+    "PreviewSide",
+    "StoredPlayers",
+    "performance",
+    "period",
+    "preview",
+    "preview_on_ladder",
+    "rate_game_list",
+    "stored_players",
+]

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import singledispatch
 from typing import NamedTuple
 
-from match_ratings_worker.calculators.fide_performance import period as fide_period
-from match_ratings_worker.calculators.match_outcomes import event_of
+from match_ratings_worker.calculators.fide_period import FidePlayer, period
 from match_ratings_worker.rating import glicko, glicko2
 from match_ratings_worker.rating.fide import Fide, FidePeriodState
 from match_ratings_worker.rating.glicko import Glicko
 from match_ratings_worker.rating.glicko2 import SCALE, Glicko2, Rated
+from match_ratings_worker.rating.hypothetical_event import event_of
 from match_ratings_worker.rating.rating_deviation import Opponent
 from match_ratings_worker.rating.rating_system import Game, Number, RatingSystem, State, Step
 
-__all__ = ["GameLine", "Played", "Summary", "summary"]
+__all__ = ["GameLine", "Played", "GameListSummary", "rate_game_list"]
 
 
 class Played(NamedTuple):
-    """A game of the list: the opponent's rating, the score 1, 0.5 or 0, and what else the system takes."""
+    """A game of the list: the opponent's rating, the score 1, 0.5 or 0, and what other systems need."""
 
     opponent: Number
     score: float
@@ -35,7 +36,7 @@ class Played(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GameLine:
-    """A game and what it came to; what a system does not have is None."""
+    """A game and its result; None for what the system does not have."""
 
     opponent: Number
     score: float
@@ -52,8 +53,8 @@ class GameLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """All games of a list and what they come to."""
+class GameListSummary:
+    """The result of a list of games."""
 
     system: str
     #: Whether they were rated together, from the ratings at the period's start.
@@ -74,13 +75,13 @@ class Summary:
     steps: tuple[Step, ...] = ()
 
 
-def summary(
+def rate_game_list(
     system: RatingSystem, state: State, games: Sequence[Played], *, at: int, recent_games: int = 0
-) -> Summary:
-    """What the games come to for a player in a state, at a time in ms.
+) -> GameListSummary:
+    """Rates the games for a player in this state, at a time in ms.
 
     `recent_games` is the player's count in the 7 days before the first of them, for systems in which
-    it matters; the games of the list are taken to be in the same 7 days.
+    it matters; all games of the list count as played in the same 7 days.
     """
     for game in games:
         if game.score not in (0, 0.5, 1):
@@ -89,32 +90,28 @@ def summary(
         if game.rd is not None and not 0 <= game.rd <= 100_000:
             msg = f"rd: {game.rd:g} is not allowed; 0 to 100000 is"
             raise ValueError(msg)
-    if isinstance(system, Fide) and system.period == "month":
-        return _fide(system, state, games, at)
-    if isinstance(system, Glicko):
-        return _glicko(system, state, games)
-    if isinstance(system, Glicko2):
-        return _glicko2(system, state, games)
+    return _rate_list(system, state, games, at, recent_games)
+
+
+@singledispatch
+def _rate_list(
+    system: RatingSystem, state: State, games: Sequence[Played], at: int, recent_games: int
+) -> GameListSummary:
+    """Rates the list as the system does; one game after another if nothing is registered for its class."""
     return _one_after_another(system, state, games, at, recent_games)
 
 
-def _fide(system: Fide, state: State, games: Sequence[Played], at: int) -> Summary:
+@_rate_list.register
+def _(system: Fide, state: State, games: Sequence[Played], at: int, recent_games: int) -> GameListSummary:
+    if system.period == "game":
+        return _one_after_another(system, state, games, at, recent_games)
     held = FidePeriodState.of(state)
-    report = fide_period(
-        int(state.rating),
-        [(int(game.opponent), game.score) for game in games],
-        at=at,
-        k=system.k,
-        peak=held.peak,
-        birth_year=held.birth_year or None,
-        games_before=state.games,
-        expectation=system.expectation,
-        floor=system.floor,
-    )
+    player = FidePlayer(int(state.rating), state.games, held.peak, held.birth_year or None)
+    report = period(player, [(int(game.opponent), game.score) for game in games], at=at, system=system)
     lines = [
         GameLine(row.opponent, row.score, None, None, None, row.expected, row.gain) for row in report.games
     ]
-    return Summary(
+    return GameListSummary(
         system.name,
         True,
         tuple(lines),
@@ -129,7 +126,8 @@ def _fide(system: Fide, state: State, games: Sequence[Played], at: int) -> Summa
     )
 
 
-def _glicko(system: Glicko, state: State, games: Sequence[Played]) -> Summary:
+@_rate_list.register
+def _(system: Glicko, state: State, games: Sequence[Played], at: int, recent_games: int) -> GameListSummary:
     rating, rd = float(state.rating), state.extra[0]
     opponents = _opponents(games, system.start_rd)
     lines = [_weighed(game, rating, glicko.g, glicko.expected_score) for game in opponents]
@@ -141,12 +139,13 @@ def _glicko(system: Glicko, state: State, games: Sequence[Played]) -> Summary:
         Step("change", f"q x {new_rd:.2f}^2 x {gain:+.6f}", f"{new - rating:+.2f}"),
         Step("rating", f"{rating:.2f} {new - rating:+.2f}", f"{new:.2f}"),
     )
-    return Summary(
+    return GameListSummary(
         system.name, True, tuple(lines), rating, new - rating, new, {"rd": rd}, {"rd": new_rd}, steps=steps
     )
 
 
-def _glicko2(system: Glicko2, state: State, games: Sequence[Played]) -> Summary:
+@_rate_list.register
+def _(system: Glicko2, state: State, games: Sequence[Played], at: int, recent_games: int) -> GameListSummary:
     rating, (rd, volatility) = float(state.rating), state.extra
     opponents = _opponents(games, system.start_rd)
     lines = [_weighed(game, rating, glicko2.g, glicko2.expected_score) for game in opponents]
@@ -168,7 +167,7 @@ def _glicko2(system: Glicko2, state: State, games: Sequence[Played]) -> Summary:
         Step("change", f"{SCALE} x {variance:.6f} x {gain:+.6f}", f"{new.rating - rating:+.2f}"),
         Step("rating", f"{rating:.2f} {new.rating - rating:+.2f}", f"{new.rating:.2f}"),
     )
-    return Summary(
+    return GameListSummary(
         system.name,
         True,
         tuple(lines),
@@ -205,7 +204,7 @@ def _weighed(
 
 def _one_after_another(
     system: RatingSystem, state: State, games: Sequence[Played], at: int, recent_games: int
-) -> Summary:
+) -> GameListSummary:
     if not games:
         msg = "games: none are given; this system needs at least one"
         raise ValueError(msg)
@@ -223,7 +222,9 @@ def _one_after_another(
             raise ValueError(msg)
         outcome = system.rate(state, other, game)
         side = outcome.sides[0]
-        event = event_of(system, state, other, game, outcome=outcome, names=("player", f"game {number + 1}"))
+        event = event_of(
+            system, (state, other), game, outcome=outcome, names=("player", f"game {number + 1}")
+        )
         steps += [step for step in system.explain(event) if step.player in (None, "player")]
         lines.append(
             GameLine(
@@ -240,7 +241,7 @@ def _one_after_another(
             )
         )
         state = State(side.rating, state.games + 1, at, side.extra)
-    return Summary(
+    return GameListSummary(
         system.name,
         False,
         tuple(lines),

@@ -1,4 +1,4 @@
-"""Calculators for players, organisers and match servers: what a game would change, and FIDE's sums.
+"""Every outcome of a match before it is played.
 
 Pure library functions; results are frozen dataclasses that `dataclasses.asdict` turns into JSON. Wrong
 input raises ValueError (InvalidGame where the system itself refuses) with the field and what is allowed.
@@ -11,22 +11,13 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal
 
-from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings.messages import CUBES
-from match_ratings_worker.calculators.fide_performance import PeriodGame, PeriodReport, performance, period
-from match_ratings_worker.rating.fide import Performance
-from match_ratings_worker.rating.rating_system import Game, Number, Outcome, RatingSystem, Side, State
+from match_ratings_worker.rating.rating_system import Game, Number, RatingSystem, Side, State
 
 __all__ = [
     "LENGTHS",
-    "Performance",
-    "PeriodGame",
-    "PeriodReport",
     "PreviewRow",
     "PreviewSide",
-    "event_of",
-    "performance",
-    "period",
     "preview",
 ]
 
@@ -34,13 +25,11 @@ __all__ = [
 LENGTHS: Final = (1, 3, 5, 7, 9, 11)
 Result = Literal["win", "draw", "loss"]
 _SCORES: Final[dict[Result, tuple[float, float]]] = {"win": (1, 0), "draw": (0.5, 0.5), "loss": (0, 1)}
-#: The ladder and match of events that never happened.
-_LADDER: Final = "preview"
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewSide:
-    """What a result would do to one player."""
+    """The effect of a result on one player."""
 
     before: Number
     change: Number
@@ -75,10 +64,10 @@ def preview(
     lengths: Sequence[int] = LENGTHS,
     recent_games: tuple[int, int] = (0, 0),
 ) -> list[PreviewRow]:
-    """Every result side by side, for a game that finishes `at` a time in ms.
+    """Every result of a game that finishes at `at` (ms), side by side.
 
-    For each cube value or match length on which the system depends, and with draws where it has them.
-    By-period systems show what the game would change if it were the period's only one.
+    For each cube value or match length if the system depends on it, with draws if it has them.
+    Systems that rate by period show the change that the game would make as the only one of its period.
     """
     _check("cubes", cubes, CUBES)
     _check("lengths", lengths, range(1, 1001))
@@ -104,60 +93,6 @@ def _preview_side(system: RatingSystem, state: State, side: Side) -> PreviewSide
     own = zip(system.state_fields, state.extra, side.extra, strict=True)
     changed = {name: after for name, before, after in own if after != before}
     return PreviewSide(state.rating, side.change, side.rating, side.expected, side.k, changed)
-
-
-def event_of(
-    system: RatingSystem,
-    first: State,
-    second: State,
-    game: Game,
-    *,
-    outcome: Outcome | None = None,
-    names: tuple[str, str] = ("first", "second"),
-) -> RatingUpdated:
-    """The event that a game would give, so that `system.explain` can explain one that never happened.
-
-    `outcome` is what the system's `rate` gives unless another, such as that of `preview`, is passed in.
-    """
-    if outcome is None:
-        outcome = system.rate(first, second, game)
-    parts = tuple(
-        _part(name, state, side, score, recent)
-        for name, state, side, score, recent in zip(
-            names, (first, second), outcome.sides, game.scores, game.recent_games, strict=True
-        )
-    )
-    figures = dict(outcome.figures)
-    if game.length is not None:
-        figures["length"] = game.length
-    return RatingUpdated(
-        cause=Cause.MATCH,
-        match_id=_LADDER,
-        ladder=_LADDER,
-        system=system.name,
-        rules=outcome.rules,
-        cube=game.cube,
-        coefficient=outcome.coefficient,
-        finished_at=game.finished_at,
-        rated_at=game.finished_at,
-        players=parts,
-        figures=figures,
-    )
-
-
-def _part(name: str, state: State, side: Side, score: float, recent: int) -> PlayerUpdate:
-    return PlayerUpdate(
-        player=name,
-        score=score,
-        before=state.rating,
-        change=side.change,
-        after=side.rating,
-        expected=side.expected,
-        k=side.k,
-        recent_games=recent,
-        sequence=1,
-        figures=dict(side.figures),
-    )
 
 
 def _check(name: str, values: Sequence[int], allowed: Sequence[int]) -> None:

@@ -37,7 +37,7 @@ _COMMANDS: Final = {
     "close-period": LazyCommand("close_period:close_period", "Close the rating periods that are over."),
     "preview": LazyCommand("preview:preview", "Show every outcome of a match before it is played."),
     "period": LazyCommand("period:period", "Rate a list of games, step by step."),
-    "performance": LazyCommand("period:performance", "Compute a performance rating."),
+    "performance": LazyCommand("performance:performance", "Compute a performance rating."),
     "calibrate": LazyCommand("calibrate:calibrate", "Compare predictions with results, and fit the divisor."),
     "backtest": LazyCommand("backtest:backtest", "Rate the same matches by other settings, and compare."),
     "systems": LazyCommand("systems:systems", "List the rating systems and their settings."),

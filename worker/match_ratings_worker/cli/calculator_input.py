@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from json import loads
+from math import isfinite
+from typing import Annotated, Any, Final
 
 import typer
+from pydantic import ValidationError
 
 from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, load_installation
 from match_ratings_worker.cli.options import time_of
+from match_ratings_worker.evaluation import Variant
+from match_ratings_worker.rating import SYSTEMS, BrokenSystem, Number, RatingSystem, State
 from match_ratings_worker.text import describe_problem, dotted, quote
 from match_ratings_worker.units import DAY_MS, now_ms
-
-if TYPE_CHECKING:
-    from match_ratings_worker.rating import Number, RatingSystem, State
 
 __all__ = [
     "AtOption",
@@ -71,7 +73,6 @@ def choose_system(
     name: str | None, ladder: str | None, settings: Sequence[str] = (), rules: str | None = None, at: int = 0
 ) -> RatingSystem:
     """The system of `--system`, or that of the ladder, with `--set` and `--rules` applied; `at` in ms."""
-    from match_ratings_worker.rating import SYSTEMS, BrokenSystem
 
     if name is None:
         system = load_installation().ladder(ladder).system
@@ -107,9 +108,6 @@ def system_with(system: RatingSystem, settings: Sequence[str], *, option: str = 
     """A system with some of its settings changed: NAME=VALUE, the value as JSON or as plain text."""
     if not settings:
         return system
-    from json import loads
-
-    from pydantic import ValidationError
 
     changed = system.model_dump()
     for text in settings:
@@ -143,7 +141,6 @@ def candidate_system(
 
     For backgammon `--set` may name figures that were never published: see tuning.Variant.
     """
-    from match_ratings_worker.evaluation import Variant
 
     system = ladders if name is None else choose_system(name, None)
     named = {text.partition("=")[0] for text in settings}
@@ -166,7 +163,6 @@ def moment_of(name: str, text: str | None) -> int:
 
 def number_of(name: str, text: str, *, low: float | None = None, whole: bool = False) -> Number:
     """A number; whole ones stay whole."""
-    from math import isfinite
 
     try:
         value: Number = int(text)

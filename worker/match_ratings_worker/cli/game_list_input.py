@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from csv import DictReader
+from json import loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from match_ratings_worker.calculators import Played
 from match_ratings_worker.cli.calculator_input import number_of
 from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError
 from match_ratings_worker.text import quote
-
-if TYPE_CHECKING:
-    from match_ratings_worker.calculators.game_list import Played
 
 __all__ = ["read_games"]
 
@@ -55,8 +55,6 @@ def _lines(file: str) -> list[str]:
 
 
 def _rows(lines: Sequence[str]) -> Iterable[Played]:
-    from csv import DictReader
-    from json import loads
 
     first = next((line for line in lines if line.strip()), "")
     if first.lstrip().startswith("{"):
@@ -86,7 +84,6 @@ def _text(value: Any) -> str:
 
 
 def _played(where: str, row: dict[str, str]) -> Played:
-    from match_ratings_worker.calculators.game_list import Played
 
     row = {name: value.strip() for name, value in row.items()}
     score = row.get("score", "")

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import orjson
 import typer
+from pydantic import ValidationError
+from redis.asyncio import Redis
 
+from match_ratings import Cause, RatingUpdated
+from match_ratings.messages import MESSAGE_TYPES
+from match_ratings_worker.cli.commands.archive import archived
 from match_ratings_worker.cli.console import note
+from match_ratings_worker.cli.input_files import Wrong, opened
 from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, Installation
+from match_ratings_worker.cli.line_batches import batches
 from match_ratings_worker.cli.progress import Tell
+from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message
+from match_ratings_worker.evaluation.simulation import prediction_of
+from match_ratings_worker.ladder_settings import adopted_settings as adoption
+from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
+from match_ratings_worker.ladders_file import Ladder
+from match_ratings_worker.ledger.read_ledger import Ledger, LedgerTrimmed
+from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.text import describe_error
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings import RatingUpdated
-    from match_ratings_worker.evaluation import LedgerReader, Prediction, Record
-    from match_ratings_worker.ladders_file import Ladder
-    from match_ratings_worker.rating import RatingSystem
-    from match_ratings_worker.storage.keys import Keys
 
 __all__ = ["FileArgument", "MinGamesOption", "Source", "load"]
 
@@ -44,7 +52,7 @@ class Source:
 
     #: The ladder's system, with the settings it is rated by.
     system: RatingSystem
-    records: list[Record] = field(default_factory=list)
+    records: list[HistoryRecord] = field(default_factory=list)
     #: What the events said was expected; empty for a file of matches.
     told: list[Prediction] = field(default_factory=list)
     #: Whether it was events that were read.
@@ -66,7 +74,6 @@ class Source:
 
 def load(site: Installation, ladder: Ladder, keys: Keys, file: str | None, tell: Tell) -> Source:
     """Reads a file, or the ladder's ledger with its archive. What is wrong is a Fault."""
-    from match_ratings_worker.evaluation import LedgerReader
 
     source = Source(ladder.system)
     reader = LedgerReader()
@@ -79,13 +86,11 @@ def load(site: Installation, ladder: Ladder, keys: Keys, file: str | None, tell:
 
 
 def _take(source: Source, reader: LedgerReader, event: RatingUpdated, system: RatingSystem | None) -> None:
-    from match_ratings import Cause
-    from match_ratings_worker.evaluation.rate_again import told
 
     source.events = True
     source.records += reader.read(event)
     if event.cause is Cause.MATCH and system is not None:
-        prediction = told(system, event)
+        prediction = prediction_of(system, event)
         if prediction is not None:
             source.told.append(prediction)
 
@@ -93,16 +98,8 @@ def _take(source: Source, reader: LedgerReader, event: RatingUpdated, system: Ra
 def _read_ledger(
     source: Source, reader: LedgerReader, site: Installation, ladder: Ladder, keys: Keys, tell: Tell
 ) -> None:
-    from pydantic import ValidationError
-
-    from match_ratings import RatingUpdated
-    from match_ratings_worker.cli.commands.archive import archived
-    from match_ratings_worker.cli.redis_errors import run
-    from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
-    from match_ratings_worker.ledger.read_ledger import Ledger, LedgerTrimmed
 
     async def act(redis: Redis) -> None:
-        from match_ratings_worker.ladder_settings import adopted_settings as adoption
 
         history = await adoption.history(redis, keys)
         rulebook = SettingsHistory(ladder.system, history)
@@ -130,8 +127,6 @@ def _read_ledger(
 
 
 def _read_file(source: Source, reader: LedgerReader, ladder: Ladder, file: str, tell: Tell) -> None:
-    from match_ratings_worker.cli.input_files import Wrong, opened
-    from match_ratings_worker.cli.line_batches import batches
 
     wrong, lines = Wrong(), 0
     with opened(file) as found:
@@ -148,12 +143,6 @@ def _read_file(source: Source, reader: LedgerReader, ladder: Ladder, file: str, 
 
 def _read_line(source: Source, reader: LedgerReader, ladder: Ladder, raw: bytes | None) -> None:
     """Takes in one line; raises ValueError with what is wrong with it."""
-    import orjson
-    from pydantic import ValidationError
-
-    from match_ratings import RatingUpdated
-    from match_ratings.messages import MESSAGE_TYPES
-    from match_ratings_worker.evaluation import of_message
 
     try:
         data = orjson.loads(raw or b"")

@@ -5,19 +5,19 @@ Pure: no I/O, no clock. `records` reads events and messages, `replay` rates them
 """
 
 from match_ratings_worker.evaluation.backgammon_variant import Variant
-from match_ratings_worker.evaluation.backtest_trial import Spread, Swing, Trial, run_trial
+from match_ratings_worker.evaluation.backtest_trial import RatingSpread, Trial, WeeklySwing, run_trial
 from match_ratings_worker.evaluation.calibration import Bin, Calibration, Fit, Sample, best_divisor, wilson
 from match_ratings_worker.evaluation.match_history import (
+    HistoryRecord,
+    InitialState,
     LedgerReader,
     Match,
     PeriodEnd,
     Prize,
-    Record,
-    Start,
     Void,
     of_message,
 )
-from match_ratings_worker.evaluation.rate_again import Prediction, Replay
+from match_ratings_worker.evaluation.simulation import Prediction, Simulation
 
 __all__ = [
     "Bin",
@@ -28,12 +28,12 @@ __all__ = [
     "PeriodEnd",
     "Prediction",
     "Prize",
-    "Record",
-    "Replay",
+    "HistoryRecord",
+    "Simulation",
     "Sample",
-    "Spread",
-    "Start",
-    "Swing",
+    "RatingSpread",
+    "InitialState",
+    "WeeklySwing",
     "Trial",
     "Variant",
     "Void",

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from match_ratings_worker.evaluation.calibration import Calibration, Sample, Z, log_loss
-from match_ratings_worker.evaluation.match_history import Match, Record, Void
-from match_ratings_worker.evaluation.rate_again import Prediction, Replay
+from match_ratings_worker.evaluation.match_history import HistoryRecord, Match, Void
+from match_ratings_worker.evaluation.simulation import Prediction, Simulation
 from match_ratings_worker.rating import Number, RatingSystem, State
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["Spread", "Swing", "Trial", "most_active", "run_trial"]
+__all__ = ["RatingSpread", "WeeklySwing", "Trial", "most_active", "run_trial"]
 
 #: After how many matches progress is told.
 _TOLD_EVERY: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class RatingSpread:
     """The ratings at the end, in points."""
 
     players: int
@@ -34,7 +34,7 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Swing:
+class WeeklySwing:
     """How far the players with the most games went up and down within a week, in points."""
 
     players: int
@@ -57,7 +57,7 @@ class Trial:
     #: Player -> rating at the end, without the unrated.
     ratings: dict[str, Number] = field(default_factory=dict)
     games: dict[str, int] = field(default_factory=dict)
-    swing: Swing | None = None
+    swing: WeeklySwing | None = None
 
     def quality(
         self, also: Trial | None = None, *, min_games: int = 0, width: float = 50.0
@@ -89,7 +89,7 @@ class Trial:
         variance = sum((value - mean) ** 2 for value in found) / len(found)
         return mean, Z * (variance / len(found)) ** 0.5
 
-    def spread(self, *, min_games: int = 0) -> Spread | None:
+    def spread(self, *, min_games: int = 0) -> RatingSpread | None:
         """The spread of the ratings of players with so many games; None when there are no such players."""
         found = sorted(
             float(rating) for name, rating in self.ratings.items() if self.games[name] >= max(min_games, 1)
@@ -100,10 +100,10 @@ class Trial:
         mean = sum(found) / count
         deviation = (sum((rating - mean) ** 2 for rating in found) / count) ** 0.5
         low, median, high = (found[min(int(count * share), count - 1)] for share in (0.05, 0.5, 0.95))
-        return Spread(count, mean, deviation, low, median, high)
+        return RatingSpread(count, mean, deviation, low, median, high)
 
 
-def most_active(records: Sequence[Record], count: int) -> tuple[str, ...]:
+def most_active(records: Sequence[HistoryRecord], count: int) -> tuple[str, ...]:
     """The `count` players with the most matches; of two with as many the first by id."""
     games: Counter[str] = Counter()
     for record in records:
@@ -113,7 +113,7 @@ def most_active(records: Sequence[Record], count: int) -> tuple[str, ...]:
 
 
 def run_trial(
-    records: Sequence[Record],
+    records: Sequence[HistoryRecord],
     system: RatingSystem,
     *,
     watched: Collection[str] = (),
@@ -125,7 +125,7 @@ def run_trial(
     more matches are done.
     """
     voided = [record.match_id for record in records if isinstance(record, Void)]
-    replay, trial = Replay(system, voided=voided), Trial(system)
+    replay, trial = Simulation(system, voided=voided), Trial(system)
     weeks = {name: _Weeks() for name in watched}
     done = 0
     for record in records:
@@ -168,8 +168,8 @@ class _Weeks:
         return [high - low for low, high in self._found.values()]
 
 
-def _swing(weeks: list[_Weeks]) -> Swing | None:
+def _swing(weeks: list[_Weeks]) -> WeeklySwing | None:
     found = [swing for player in weeks for swing in player.swings()]
     if not found:
         return None
-    return Swing(len(weeks), len(found), sum(found) / len(found), max(found))
+    return WeeklySwing(len(weeks), len(found), sum(found) / len(found), max(found))

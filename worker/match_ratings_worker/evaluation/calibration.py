@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from match_ratings_worker.evaluation.rate_again import Prediction
+from match_ratings_worker.evaluation.simulation import Prediction
 
 __all__ = ["Z", "Bin", "Calibration", "Fit", "Sample", "best_divisor", "log_loss", "wilson"]
 
@@ -68,19 +68,24 @@ class Sample:
 
     def __init__(self, predictions: Iterable[Prediction] = ()) -> None:
         self._expected, self._score = array("d"), array("d")
-        self._gap, self._reach = array("d"), array("d")
+        self._gap, self._effective = array("d"), array("d")
         for prediction in predictions:
             self.add(prediction)
 
     def add(self, prediction: Prediction) -> None:
         """Takes one in, from the favourite's side (the first player's when both are rated the same)."""
-        _, expected, score, gap, reach, _ = prediction
+        _, expected, score, gap, effective_difference, _ = prediction
         if gap < 0:
-            expected, score, gap, reach = 1.0 - expected, 1.0 - score, -gap, -reach
+            expected, score, gap, effective_difference = (
+                1.0 - expected,
+                1.0 - score,
+                -gap,
+                -effective_difference,
+            )
         self._expected.append(expected)
         self._score.append(score)
         self._gap.append(gap)
-        self._reach.append(reach)
+        self._effective.append(effective_difference)
 
     def __len__(self) -> int:
         return len(self._score)
@@ -95,7 +100,9 @@ class Sample:
             square += (expected - score) ** 2
         count = len(self)
         bins = tuple(self._bins(width, most))
-        return Calibration(count, loss / count, square / count, bins, best_divisor(self._reach, self._score))
+        return Calibration(
+            count, loss / count, square / count, bins, best_divisor(self._effective, self._score)
+        )
 
     def _bins(self, width: float, most: int) -> Iterator[Bin]:
         sums: defaultdict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])

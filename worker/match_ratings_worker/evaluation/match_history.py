@@ -16,7 +16,16 @@ from match_ratings import (
 from match_ratings.messages import Message
 from match_ratings_worker.rating import Number
 
-__all__ = ["LedgerReader", "Match", "PeriodEnd", "Prize", "Record", "Start", "Void", "of_message"]
+__all__ = [
+    "LedgerReader",
+    "Match",
+    "PeriodEnd",
+    "Prize",
+    "HistoryRecord",
+    "InitialState",
+    "Void",
+    "of_message",
+]
 
 
 class Match(NamedTuple):
@@ -48,7 +57,7 @@ class Void(NamedTuple):
     players: tuple[str, str]
 
 
-class Start(NamedTuple):
+class InitialState(NamedTuple):
     """Where a player stands who did not begin as a new one: an import, or the middle of a ledger."""
 
     player: str
@@ -69,10 +78,10 @@ class PeriodEnd(NamedTuple):
     at: int
 
 
-Record = Match | Prize | Void | Start | PeriodEnd
+HistoryRecord = Match | Prize | Void | InitialState | PeriodEnd
 
 
-def of_message(message: Message) -> Record | None:
+def of_message(message: Message) -> HistoryRecord | None:
     """A message as a record; None for one that changes no rating in any system."""
     if isinstance(message, MatchVoided):
         return Void(message.match_id, message.players)
@@ -92,8 +101,8 @@ class LedgerReader:
         #: Players whose first event here was not their first change: what came before is no longer kept.
         self.partial_histories = 0
 
-    def read(self, event: RatingUpdated) -> Iterator[Record]:
-        """The event's record, after a `Start` for each player whose history begins in the middle."""
+    def read(self, event: RatingUpdated) -> Iterator[HistoryRecord]:
+        """The event's record, after a `InitialState` for each player whose history begins in the middle."""
         for part in event.players:
             if part.player not in self._known:
                 self._known.add(part.player)
@@ -130,10 +139,10 @@ def _match(event: RatingUpdated) -> Match:
     )
 
 
-def _standing(system: str, part: PlayerUpdate, rating: Number, suffix: str) -> Start:
+def _standing(system: str, part: PlayerUpdate, rating: Number, suffix: str) -> InitialState:
     figures = part.figures
     own = {
         name.removesuffix(suffix): float(value) for name, value in figures.items() if name.endswith(suffix)
     }
     games, last_game = int(figures.get("games", 0)), int(figures.get("last_game", 0))
-    return Start(part.player, rating, system, own, games, last_game)
+    return InitialState(part.player, rating, system, own, games, last_game)

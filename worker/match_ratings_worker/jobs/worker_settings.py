@@ -13,13 +13,13 @@ from arq.worker import func
 
 from match_ratings import JOB, QUEUE
 from match_ratings.stream_names import PREVIEW
-from match_ratings_worker.calculators.preview_from_ladder import preview_job
 from match_ratings_worker.environment import load_settings
 from match_ratings_worker.jobs.cron_jobs import close_periods, trim_ledgers
 from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
 from match_ratings_worker.jobs.job_requests import KEEP_ANSWER_SECONDS
 from match_ratings_worker.jobs.job_serializer import UNREADABLE_JOB, decode_job, encode_job
 from match_ratings_worker.jobs.match_finished import match_finished, store_unreadable_job
+from match_ratings_worker.jobs.preview_job import preview_job
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.ladders_file import ConfigError, load_ladders
 from match_ratings_worker.ledger.sqlite_archive import ArchiveError

@@ -68,7 +68,7 @@ class Fibs(RatingSystem):
         """2000, for a match to one point."""
         return 2000.0
 
-    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
+    def effective_difference(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
         """D * sqrt(n): the difference as it counts in a match to n points."""
         return difference(expected, self.divisor_at(finished_at))
 

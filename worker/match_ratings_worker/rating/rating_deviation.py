@@ -52,7 +52,7 @@ class RatingDeviationSystem(RatingSystem):
         """Whether the rating is still provisional."""
         return state.extra[0] >= self.provisional_rd
 
-    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
+    def effective_difference(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
         """g(RD) * (r - r_opponent): the less is known of the opponent, the less the difference counts."""
         return difference(expected, self.divisor_at(finished_at))
 

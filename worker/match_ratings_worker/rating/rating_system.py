@@ -188,7 +188,7 @@ class RatingSystem(BaseModel, ABC):
         """The rating difference at which this system expects odds of 10 to 1, in points, at a time in ms."""
         return 400.0
 
-    def reach(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
+    def effective_difference(self, own: float, opponent: float, expected: float, finished_at: int) -> float:
         """How much of the rating difference counts towards an expected score, in points.
 
         The difference itself, where the expected score follows from nothing else.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -26,11 +26,10 @@ from match_ratings_worker.cli.installation import (
 )
 from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, Source, load
 from match_ratings_worker.cli.progress import Tell, steps
+from match_ratings_worker.evaluation import Calibration, Trial, run_trial
+from match_ratings_worker.evaluation.backtest_trial import most_active
+from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
-
-if TYPE_CHECKING:
-    from match_ratings_worker.evaluation import Calibration, Trial
-    from match_ratings_worker.rating import RatingSystem
 
 __all__ = ["backtest"]
 
@@ -97,8 +96,6 @@ def backtest(
 
 
 def _run(source: Source, tried: RatingSystem, count: int, tell: Tell) -> tuple[Trial, Trial]:
-    from match_ratings_worker.evaluation import run_trial
-    from match_ratings_worker.evaluation.backtest_trial import most_active
 
     watched, done, total = most_active(source.records, count), 0, 2 * len(source.records)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from match_ratings_worker.cli.calculator_input import (
     candidate_system,
     number_of,
 )
+from match_ratings_worker.cli.calibration_plot import check, draw
 from match_ratings_worker.cli.console import Column, Sheet, fields, heading, print_json
 from match_ratings_worker.cli.installation import (
     NOT_FOUND,
@@ -26,11 +27,9 @@ from match_ratings_worker.cli.installation import (
 from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, load
 from match_ratings_worker.cli.options import time_of
 from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.evaluation import Calibration, Prediction, Sample, run_trial
+from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
-
-if TYPE_CHECKING:
-    from match_ratings_worker.evaluation import Calibration, Prediction
-    from match_ratings_worker.rating import RatingSystem
 
 __all__ = ["calibrate"]
 
@@ -62,11 +61,7 @@ def calibrate(
     start. The intervals are Wilson's, 95 %.
     """
 
-    from match_ratings_worker.evaluation import Sample, run_trial
-
     if plot is not None:
-        from match_ratings_worker.cli.calibration_plot import check
-
         check(plot)
     site = load_installation()
     chosen, keys = site.named(ladder)
@@ -100,8 +95,6 @@ def calibrate(
         raise CommandError(f"ladder {chosen.name}: there are no matches to look at", NOT_FOUND)
     how = "rated anew from the start" if anew else "as they were expected when they were rated"
     if plot is not None:
-        from match_ratings_worker.cli.calibration_plot import draw
-
         draw(found, plot, f"{chosen.name}: {found.matches} matches, {used.name}")
     if json:
         document: dict[str, Any] = {"ladder": chosen.name, "system": used.name, "anew": anew}

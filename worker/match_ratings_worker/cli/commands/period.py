@@ -1,12 +1,13 @@
-"""`period` and `performance`: what a list of games comes to."""
+"""`period`: a list of games, rated step by step."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from match_ratings_worker.calculators import GameLine, GameListSummary, rate_game_list
 from match_ratings_worker.cli.calculator_input import (
     AtOption,
     KOption,
@@ -24,10 +25,7 @@ from match_ratings_worker.cli.console import Column, Sheet, fields, heading, num
 from match_ratings_worker.cli.game_list_input import read_games
 from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption, LadderOption
 
-if TYPE_CHECKING:
-    from match_ratings_worker.calculators.game_list import GameLine, Summary
-
-__all__ = ["performance", "period"]
+__all__ = ["period"]
 
 
 def period(
@@ -67,12 +65,11 @@ def period(
         )
     if used.name == "fide":
         own = {"games": 30, **own}  # no longer new, unless it is said
-    from match_ratings_worker.calculators.game_list import summary
 
     played = read_games(games or (), file)
     state = state_of(used, number_of("--rating", rating), own, moment)
     try:
-        found = summary(used, state, played, at=moment, recent_games=int(own.get("recent_games", 0)))
+        found = rate_game_list(used, state, played, at=moment, recent_games=int(own.get("recent_games", 0)))
     except ValueError as error:
         raise CommandError(str(error), WRONG_INPUT) from None
     if json:
@@ -81,7 +78,7 @@ def period(
     _print_summary(found)
 
 
-def _print_summary(found: Summary) -> None:
+def _print_summary(found: GameListSummary) -> None:
     how = "together" if found.together else "one after another"
     heading(f"{found.system}: {len(found.games)} games rated {how}")
     if found.games:
@@ -103,7 +100,7 @@ def _print_summary(found: Summary) -> None:
     sheet.add((step.label, step.formula, step.result) for step in found.steps)
 
 
-def _print_games(found: Summary) -> None:
+def _print_games(found: GameListSummary) -> None:
     rows = [_cells(line) for line in found.games]
     used = [name for name in rows[0] if any(row[name] is not None for row in rows)]
     sheet = Sheet(*(Column(name, right=True) for name in used))
@@ -123,41 +120,3 @@ def _cells(line: GameLine) -> dict[str, str | None]:
         "change": None if line.change is None else signed(line.change),
         "rating": None if line.after is None else number(line.after),
     }
-
-
-def performance(
-    opponents: Annotated[list[str], typer.Argument(metavar="OPPONENT...", help="The opponents' ratings.")],
-    score: Annotated[str, typer.Option("--score", metavar="S", help="Points: 1 a win, 0.5 a draw.")],
-    json: JsonOption = False,
-) -> None:
-    """Print a performance rating: FIDE's (average + dp of the score share) and the linear approximation.
-
-    The linear one is average + 400 (wins - losses) / games, and breaks at 100 % and 0 %.
-    """
-    from match_ratings_worker.calculators.match_outcomes import performance as calculate
-
-    ratings = [int(number_of("OPPONENT", text, low=1, whole=True)) for text in opponents]
-    points = float(number_of("--score", score, low=0))
-    try:
-        table = calculate(ratings, points)
-    except ValueError as error:
-        raise CommandError(str(error), WRONG_INPUT) from None
-    linear, why = None, ""
-    try:
-        linear = calculate(ratings, points, "linear")
-    except ValueError as error:
-        why = str(error)
-    if json:
-        document: dict[str, Any] = {"table": table._asdict()}
-        document["linear"] = None if linear is None else linear._asdict()
-        print_json({**document, "why_not_linear": why or None})
-        return
-    heading(f"{points:g} of {table.games} against an average of {table.average:.2f}")
-    fields(
-        [
-            ("share", f"{table.share} %"),
-            ("dp (table 8.1.1)", f"{table.difference:+g}"),
-            ("performance", str(table.rating)),
-            ("linear", str(linear.rating) if linear is not None else why),
-        ]
-    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from match_ratings.messages import CUBES
+from match_ratings_worker.calculators import LENGTHS, PreviewRow, PreviewSide, StoredPlayers, stored_players
+from match_ratings_worker.calculators import preview as calculate
 from match_ratings_worker.cli.calculator_input import (
     AtOption,
     KOption,
@@ -19,6 +22,7 @@ from match_ratings_worker.cli.calculator_input import (
     moment_of,
     numbers_of,
     state_of,
+    system_with,
 )
 from match_ratings_worker.cli.console import Column, Sheet, heading, note, number, print_json, signed
 from match_ratings_worker.cli.installation import (
@@ -30,11 +34,10 @@ from match_ratings_worker.cli.installation import (
     load_installation,
 )
 from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.rating import Game, InvalidGame, RatingSystem, State
+from match_ratings_worker.rating.hypothetical_event import event_of
 from match_ratings_worker.text import quote
-
-if TYPE_CHECKING:
-    from match_ratings_worker.calculators.match_outcomes import PreviewRow, PreviewSide
-    from match_ratings_worker.rating import RatingSystem, State
 
 __all__ = ["preview"]
 
@@ -117,18 +120,16 @@ Pair = tuple["State", "State", tuple[int, int]]
 def _from_ladder(
     player: str, opponent: str, ladder: str | None, settings: list[str], at: int
 ) -> tuple[RatingSystem, list[Pair]]:
-    from match_ratings_worker.cli.calculator_input import system_with
 
     site = load_installation()
-    chosen, keys = site.named(ladder)
+    chosen = site.ladder(ladder)
     names = checked_id("--player", player), checked_id("--opponent", opponent)
     if names[0] == names[1]:
         raise CommandError("--opponent: it is the player; a match has two different ones", WRONG_INPUT)
 
-    async def act(redis: Any) -> tuple[RatingSystem, list[tuple[State, int]], list[str]]:
-        from match_ratings_worker.calculators import preview_from_ladder as previews
+    async def act(redis: Any) -> StoredPlayers:
 
-        return await previews.players(redis, keys, chosen.system, names, at)
+        return await stored_players(ladder_handle(redis, site.settings, chosen), names, at)
 
     system, found, new = run(site.settings.redis_url, act)
     for name in new:
@@ -140,9 +141,6 @@ def _from_ladder(
 def _rows(
     system: RatingSystem, pair: Pair, at: int, cubes: list[int] | None, lengths: list[int] | None
 ) -> list[PreviewRow]:
-    from match_ratings.messages import CUBES
-    from match_ratings_worker.calculators.match_outcomes import LENGTHS
-    from match_ratings_worker.calculators.match_outcomes import preview as calculate
 
     first, second, recent = pair
     try:
@@ -216,8 +214,6 @@ def _explain(
     *,
     json: bool,
 ) -> None:
-    from match_ratings_worker.calculators.match_outcomes import event_of
-    from match_ratings_worker.rating import Game, InvalidGame
 
     scores = {"win": (1.0, 0.0), "draw": (0.5, 0.5), "loss": (0.0, 1.0)}[result]
     length = (lengths or [1])[0] if "length" in system.depends_on else None
@@ -227,7 +223,7 @@ def _explain(
             outcome = system.preview(first, second, game)
         except InvalidGame as error:
             raise CommandError(str(error), WRONG_INPUT) from None
-        event = event_of(system, first, second, game, outcome=outcome, names=("player", "opponent"))
+        event = event_of(system, (first, second), game, outcome=outcome, names=("player", "opponent"))
         steps = list(system.explain(event))
         if json:
             told = event.model_dump(mode="json", exclude_none=True, exclude={"match_id", "ladder"})

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from match_ratings_worker.cli.console import Column, Sheet, fields, heading, print_json
 from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption
+from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.text import quote
-
-if TYPE_CHECKING:
-    from match_ratings_worker.rating import RatingSystem
 
 __all__ = ["systems"]
 
@@ -21,7 +19,6 @@ def systems(
     json: JsonOption = False,
 ) -> None:
     """Print the rating systems, those that other packages register included, or one with its settings."""
-    from match_ratings_worker.rating import SYSTEMS, BrokenSystem
 
     if name is not None and name not in SYSTEMS:
         known = ", ".join(SYSTEMS)

@@ -13,9 +13,9 @@ from arq.connections import ArqRedis
 import match_ratings
 from embedded import Server
 from match_ratings.stream_names import PREVIEW, QUEUE
-from match_ratings_worker.calculators.preview_from_ladder import preview_job
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
+from match_ratings_worker.jobs.preview_job import preview_job
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.rating import Backgammon, Glicko2
 from match_ratings_worker.runtime.worker_context import WorkerContext

@@ -7,12 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from match_ratings import PlayerUpdate, RatingUpdated
-from match_ratings_worker.calculators.match_outcomes import event_of
-from match_ratings_worker.evaluation.match_history import Match, PeriodEnd, Prize, Record, Start, Void
+from match_ratings_worker.evaluation.match_history import (
+    HistoryRecord,
+    InitialState,
+    Match,
+    PeriodEnd,
+    Prize,
+    Void,
+)
 from match_ratings_worker.rating import Game, InvalidGame, Number, Outcome, RatingSystem, State
+from match_ratings_worker.rating.hypothetical_event import event_of
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["Prediction", "Replay", "told"]
+__all__ = ["Prediction", "Simulation", "prediction_of"]
 
 
 class Prediction(NamedTuple):
@@ -25,12 +32,12 @@ class Prediction(NamedTuple):
     score: float
     #: The first player's rating less the second's, in points, and as much of it as counts.
     gap: float
-    reach: float
+    effective_difference: float
     #: The rated games that both players had at least before it.
     games: int
 
 
-class Replay:
+class Simulation:
     """The players' states after the records that were fed so far."""
 
     def __init__(self, system: RatingSystem, *, voided: Iterable[str] = ()) -> None:
@@ -44,7 +51,7 @@ class Replay:
         self._settled: set[str] = set()
         self._games: dict[str, list[int]] = {}
 
-    def feed(self, record: Record) -> Prediction | None:
+    def feed(self, record: HistoryRecord) -> Prediction | None:
         """Carries a record out; for a match that is rated the prediction that was made of it."""
         if isinstance(record, Match):
             return self._match(record)
@@ -59,7 +66,7 @@ class Replay:
             self._start(record)
         return None
 
-    def run(self, records: Sequence[Record], each: Callable[[Match, Prediction | None], None]) -> None:
+    def run(self, records: Sequence[HistoryRecord], each: Callable[[Match, Prediction | None], None]) -> None:
         """Feeds all records; `each` is called with every match and what was expected of it."""
         for record in records:
             prediction = self.feed(record)
@@ -93,7 +100,7 @@ class Replay:
             insort(self._games.setdefault(name, []), at)
         if record.match_id in self._voided:
             self._parts[record.match_id] = event_of(
-                self.system, first, second, game, outcome=outcome, names=names
+                self.system, (first, second), game, outcome=outcome, names=names
             )
         return _prediction(self.system, (first, second), outcome, record)
 
@@ -124,7 +131,7 @@ class Replay:
             games = self._games[part.player]
             del games[bisect_left(games, event.finished_at)]
 
-    def _start(self, record: Start) -> None:
+    def _start(self, record: InitialState) -> None:
         initial = self.system.initial()
         own = record.own if record.system == self.system.name else {}
         extra = zip(self.system.state_fields, initial.extra, strict=True)
@@ -134,7 +141,7 @@ class Replay:
         )
 
 
-def told(system: RatingSystem, event: RatingUpdated) -> Prediction | None:
+def prediction_of(system: RatingSystem, event: RatingUpdated) -> Prediction | None:
     """The prediction in an event with cause `match`; None where the system made none."""
     first, second = event.players
     return _predicted(
@@ -173,5 +180,5 @@ def _predicted(
     # The two do not add up to one where each side has its own reasons for doubt.
     chance = (expected[0] + 1.0 - expected[1]) / 2.0
     own, opponent = ratings
-    reach = system.reach(own, opponent, chance, finished_at)
-    return Prediction(finished_at, chance, score, own - opponent, reach, games)
+    effective_difference = system.effective_difference(own, opponent, chance, finished_at)
+    return Prediction(finished_at, chance, score, own - opponent, effective_difference, games)

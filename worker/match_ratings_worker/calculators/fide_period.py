@@ -1,21 +1,22 @@
-"""FIDE's sums for players and organisers: performance ratings and a rating period's games.
+"""FIDE's calculators: performance ratings, and the games of a rating period.
 
-Pure library functions with frozen results, to be had through `calculators`. Wrong input raises
-ValueError with the field and what is allowed.
+Pure functions with frozen results. Wrong input raises ValueError with the field and what is allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating import fide
-from match_ratings_worker.rating.fide import SCALE, Expectation, Fide, FidePeriodState
+from match_ratings_worker.rating.fide import SCALE, Fide, FidePeriodState
 from match_ratings_worker.rating.rating_system import Game, Side, State, Step
 
-__all__ = ["PeriodGame", "PeriodReport", "performance", "period"]
+__all__ = ["FidePlayer", "PeriodGame", "PeriodReport", "performance", "period"]
+
+_DEFAULT: Final = Fide()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class PeriodGame:
 
 @dataclass(frozen=True, slots=True)
 class PeriodReport:
-    """A FIDE period's games added up."""
+    """The result of a FIDE period."""
 
     games: tuple[PeriodGame, ...]
     score: float
@@ -68,28 +69,29 @@ def performance(
     return calculate(opponents, score)
 
 
+class FidePlayer(NamedTuple):
+    """A player on FIDE's current list."""
+
+    #: The rating in points; 0: unrated.
+    rating: int
+    #: Games completed before the period; by default the player is not new any more.
+    games: int = fide.NEW_GAMES
+    #: The highest published rating so far, in points.
+    peak: int = 0
+    birth_year: int | None = None
+
+
 def period(
-    rating: int,
-    games: Sequence[tuple[int, float]],
-    *,
-    at: int,
-    k: int | None = None,
-    peak: int = 0,
-    birth_year: int | None = None,
-    games_before: int = fide.NEW_GAMES,
-    expectation: Expectation = "table",
-    floor: int = 1400,
+    player: FidePlayer, games: Sequence[tuple[int, float]], *, at: int, system: Fide = _DEFAULT
 ) -> PeriodReport:
     """A FIDE period: games as (opponent's rating, score), with the 400-point, K and 700 rules applied.
 
-    `rating` is that on the current list, 0 for an unrated player; `at` a time in ms within the period;
-    `games_before` how many games the player had completed before it (no longer a new player unless it
-    is said); `k` overrides FIDE's rules for K. Raises ValueError without games or with wrong figures.
+    `at` is a time in ms within the period. Raises ValueError without games or with wrong figures.
     """
-    _check_period(rating, games, games_before)
-    system = Fide(expectation=expectation, k=k, floor=floor)
-    standing = FidePeriodState(peak=peak, birth_year=birth_year or 0)
-    state = State(rating, games_before, extra=standing.extra())
+    rating, floor = player.rating, system.floor
+    _check_period(player, games)
+    held_before = FidePeriodState(peak=player.peak, birth_year=player.birth_year or 0)
+    state = State(rating, player.games, extra=held_before.extra())
     rows = []
     for opponent, score in games:
         side = system.accrue(
@@ -144,14 +146,14 @@ def _event(system: Fide, state: State, closed: Side, at: int) -> RatingUpdated:
     )
 
 
-def _check_period(rating: int, games: Sequence[tuple[int, float]], games_before: int) -> None:
+def _check_period(player: FidePlayer, games: Sequence[tuple[int, float]]) -> None:
     if not games:
         msg = "games: none are given; a period needs at least one"
         raise ValueError(msg)
-    if rating < 0 or games_before < 0:
-        field, value = ("rating", rating) if rating < 0 else ("games_before", games_before)
-        msg = f"{field}: {value} is not allowed; 0 or more is"
-        raise ValueError(msg)
+    for field, value in (("rating", player.rating), ("games_before", player.games)):
+        if value < 0:
+            msg = f"{field}: {value} is not allowed; 0 or more is"
+            raise ValueError(msg)
     for opponent, score in games:
         if opponent < 1:
             msg = f"opponent: {opponent} is not allowed; a rating from 1 is; unrated opponents do not count"

@@ -1,0 +1,53 @@
+"""`performance`: FIDE's performance rating of a list of opponents and a score."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from match_ratings_worker.calculators import performance as calculate
+from match_ratings_worker.cli.calculator_input import (
+    number_of,
+)
+from match_ratings_worker.cli.console import fields, heading, print_json
+from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption
+
+__all__ = ["performance"]
+
+
+def performance(
+    opponents: Annotated[list[str], typer.Argument(metavar="OPPONENT...", help="The opponents' ratings.")],
+    score: Annotated[str, typer.Option("--score", metavar="S", help="Points: 1 a win, 0.5 a draw.")],
+    json: JsonOption = False,
+) -> None:
+    """Print a performance rating: FIDE's (average + dp of the score share) and the linear approximation.
+
+    The linear one is average + 400 (wins - losses) / games, and breaks at 100 % and 0 %.
+    """
+
+    ratings = [int(number_of("OPPONENT", text, low=1, whole=True)) for text in opponents]
+    points = float(number_of("--score", score, low=0))
+    try:
+        table = calculate(ratings, points)
+    except ValueError as error:
+        raise CommandError(str(error), WRONG_INPUT) from None
+    linear, why = None, ""
+    try:
+        linear = calculate(ratings, points, "linear")
+    except ValueError as error:
+        why = str(error)
+    if json:
+        document: dict[str, Any] = {"table": table._asdict()}
+        document["linear"] = None if linear is None else linear._asdict()
+        print_json({**document, "why_not_linear": why or None})
+        return
+    heading(f"{points:g} of {table.games} against an average of {table.average:.2f}")
+    fields(
+        [
+            ("share", f"{table.share} %"),
+            ("dp (table 8.1.1)", f"{table.difference:+g}"),
+            ("performance", str(table.rating)),
+            ("linear", str(linear.rating) if linear is not None else why),
+        ]
+    )
