@@ -12,16 +12,18 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
 import schemas
 from match_ratings.messages import Reason
 from match_ratings_worker.cli.exit_codes import ExitCode
+from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
+from match_ratings_worker.pipeline.batch import Action
 from match_ratings_worker.rating import SYSTEMS, RatingSystem
 from match_ratings_worker.runtime.prometheus_metrics import GAUGES, SETTLED
 from match_ratings_worker.storage.keys import Keys
@@ -41,6 +43,16 @@ _SETTINGS: Final = {
     "max_volatility": "The highest volatility.",
     "provisional_rd": "A rating is provisional from this RD on, in points.",
     "listed_rd": "A player is on the leaderboard up to this RD, in points.",
+}
+#: What becomes of a message.
+_OUTCOMES: Final = {
+    "rated": "A match changed both ratings.",
+    "prize": "A tournament paid its prizes.",
+    "void": "A match was voided.",
+    "not-rated": "Valid, and changes no rating by the rules: boosted, tournament, not public.",
+    "duplicate": "The same content had its effect before.",
+    "dead": "It became a dead letter; counts have it by reason, as `dead:conflict`.",
+    "closed": "Not a message: a rating period was closed for a player.",
 }
 _JOBS: Final = {**DEAD_LETTER_JOBS, **VOID_JOBS}
 #: What fields of a job's request mean that have no comment of their own.
@@ -87,10 +99,13 @@ def comments(thing: type) -> dict[str, str]:
                 lines.append(line.removeprefix("#:").strip())
             else:
                 if lines and (name := _COMMENTED.match(line)):
-                    text = " ".join(lines)
-                    found[name[1]] = text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
+                    found[name[1]] = _sentence(" ".join(lines))
                 lines = []
     return found
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 def _comment(thing: type, name: str) -> str:
@@ -305,23 +320,31 @@ def keys() -> str:
 def metrics() -> str:
     """Every Prometheus metric of a worker."""
     counter, meaning = SETTLED
-    rows = [(_code(name), "gauge", "`ladder`", text) for name, text in GAUGES.items()]
-    rows.append((_code(counter), "counter", "`ladder`, `outcome`", meaning))
+    rows = [(_code(name), "gauge", "`ladder`", _sentence(text)) for name, text in GAUGES.items()]
+    rows.append((_code(counter), "counter", "`ladder`, `outcome`", _sentence(meaning)))
     return _page(
         "Metrics",
-        "What each worker process serves to Prometheus where `RATINGS_METRICS_PORT` is set.",
+        """What each worker process serves to Prometheus where `RATINGS_METRICS_PORT` is set. The values of
+        `outcome` are in [reference-codes](reference-codes.md).""",
         _table(("metric", "type", "labels", "meaning"), rows),
     )
 
 
 def codes() -> str:
-    """Exit codes, and the reasons of dead letters."""
-    exits = [(str(code.value), f"{code.meaning[0].upper()}{code.meaning[1:]}.") for code in ExitCode]
+    """Exit codes, outcomes of messages and of replays, and the reasons of dead letters."""
+    exits = [(str(code.value), _sentence(code.meaning)) for code in ExitCode]
+    outcomes = [(_code(outcome), _OUTCOMES[outcome]) for outcome in get_args(Action)]
     reasons = [(_code(reason.value), _comment(Reason, reason.name)) for reason in Reason]
+    replayed, meaning = [], ""
+    for outcome in ReplayOutcome:
+        meaning = comments(ReplayOutcome).get(outcome.name, meaning)  # one comment may be for several
+        replayed.append((_code(outcome.value), meaning))
     return _page(
-        "Exit codes and reasons",
-        "What the command line ends with, and why a message became a dead letter.",
-        "## Exit codes\n\n" + _table(("code", "meaning"), exits),
+        "Exit codes, outcomes and reasons",
+        "The fixed words and numbers that programs can rely on.",
+        "## Exit codes of the command line\n\n" + _table(("code", "meaning"), exits),
+        "## Outcomes of messages, in counts, metrics and logs\n\n" + _table(("outcome", "meaning"), outcomes),
+        "## Outcomes of replayed dead letters\n\n" + _table(("outcome", "meaning"), replayed),
         "## Reasons of dead letters\n\n" + _table(("reason", "when"), reasons),
     )
 
