@@ -7,6 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,8 +19,24 @@ from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import SYSTEMS, RatingSystem
 from tests.support.bench import Bench
 from tests.support.model import match
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("quiet")
+
+
+async def shorter(bench: Bench, than: int) -> bool:
+    """Whether fewer messages than this wait in the inbox."""
+    return bool(await bench.redis.xlen(bench.keys.inbox) < than)
+
+
+async def goes_on(bench: Bench) -> None:
+    """Waits until 20 events have come."""
+    goal = await bench.redis.xlen(bench.keys.outbox) + 20
+
+    async def reached() -> bool:
+        return bool(await bench.redis.xlen(bench.keys.outbox) >= goal)
+
+    await eventually(reached)
 
 
 @asynccontextmanager
@@ -48,7 +65,7 @@ async def busy(url: str, ladder: str, system: RatingSystem, players: int = 40) -
                         old = batch[rng.randrange(len(batch))]
                         batch.append(bench.void(old["match_id"], *old["players"]) if "winner" in old else old)
                 await sender.send(*batch)
-                await asyncio.sleep(0.01)
+                await eventually(partial(shorter, bench, 100))
 
         sending = asyncio.create_task(send())
         try:
@@ -56,8 +73,7 @@ async def busy(url: str, ladder: str, system: RatingSystem, players: int = 40) -
         finally:
             stopped.set()
             await sending
-            while await bench.redis.xlen(bench.keys.inbox):
-                await asyncio.sleep(0.005)
+            await eventually(partial(shorter, bench, 1))
             for intake in intakes:
                 intake.stop()
             await asyncio.gather(*running)
@@ -78,7 +94,7 @@ async def test_what_happens_during_an_audit_is_no_difference(
     async with busy(server.url, ladder, SYSTEMS[name]()) as bench:
         seen = []
         for _ in range(3):
-            await asyncio.sleep(0.05)
+            await goes_on(bench)
             report = await bench.audit()
             assert not report.total, report.first
             assert report.whole
@@ -98,7 +114,7 @@ async def test_a_repair_does_not_disturb_the_workers(
     async with busy(server.url, ladder, SYSTEMS["backgammon"]()) as bench:
         settled = 0
         for _ in range(2):
-            await asyncio.sleep(0.05)
+            await goes_on(bench)
             # Given some that is wrong
             async with bench.redis.pipeline() as pipe:
                 for number in range(0, 40, 3):

@@ -8,12 +8,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.waiting import PATIENCE, until
 
 Spawn = Callable[..., subprocess.Popen[bytes]]
 
@@ -198,7 +199,7 @@ def test_a_reader_that_goes_away_is_no_error(site: Any, spawn: Spawn) -> None:
 def test_an_output_that_takes_nothing_is_one_line(settings: pytest.MonkeyPatch, spawn: Spawn) -> None:
     with Path("/dev/full").open("wb") as full:
         process = spawn("--version", stdout=full)
-        _, err = process.communicate(timeout=10)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert one_line(err.decode()) == "standard output: No space left on device"
 
@@ -207,7 +208,7 @@ def test_closed_streams_are_no_error(site: Any, spawn: Spawn) -> None:
     command = (
         f'exec "{sys.executable}" -c "from match_ratings_worker.cli import main; main()" status >&- 2>&- <&-'
     )
-    assert subprocess.run(["/bin/sh", "-c", command], check=False, timeout=10).returncode == 0
+    assert subprocess.run(["/bin/sh", "-c", command], check=False, timeout=PATIENCE).returncode == 0
     command = (
         f'exec "{sys.executable}" -c "from match_ratings_worker.cli.app import main; main()" submit - <&-'
     )
@@ -219,7 +220,7 @@ def test_closed_streams_are_no_error(site: Any, spawn: Spawn) -> None:
 def test_an_encoding_without_the_letters_is_no_error(site: Any, spawn: Spawn) -> None:
     site.redis.zadd(site.keys.leaderboard, {"Zoë 🎲": 1500})
     process = spawn("leaderboard", env={**os.environ, "PYTHONIOENCODING": "ascii"})
-    out, err = process.communicate(timeout=10)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0 and not err
     assert rb"Zo\xeb \U0001f3b2" in out
 
@@ -230,12 +231,10 @@ def test_ctrl_c_ends_with_130_and_says_what_was_sent(site: Any, spawn: Spawn) ->
     assert process.stdin is not None
     process.stdin.write(json.dumps(site.match("m-1")).encode() + b"\n")
     process.stdin.flush()
-    while not site.redis.xlen(site.keys.inbox):
-        assert process.poll() is None
-        time.sleep(0.01)
+    until(lambda: site.redis.xlen(site.keys.inbox))
     # When: Ctrl-C
     process.send_signal(signal.SIGINT)
     # Then
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert re.match(r"interrupted; [01] messages are known to be sent; ", one_line(err.decode()))

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from demonstration.matches import Delivery, Door, deliveries
 from match_ratings import Ending, MatchFinished, PlayerUpdate, RatingUpdated, Reason, WinType
 from match_ratings.messages import CUBES
 from match_ratings_worker.rating import Backgammon, Game, State
+from tests.support.waiting import PATIENCE, until
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_795_000_000_000
@@ -197,10 +197,8 @@ class Stage:
             process.kill()
 
     def left_nothing(self) -> bool:
-        end = time.monotonic() + 2  # what the system ends along with the demo takes its time
-        while self.processes() and time.monotonic() < end:
-            time.sleep(0.02)
-        return not self.processes() and not list(self.folder.iterdir())
+        until(lambda: not self.processes(), otherwise=lambda: str(self.processes()))
+        return not list(self.folder.iterdir())
 
 
 @pytest.fixture
@@ -230,7 +228,7 @@ def wait_for(process: subprocess.Popen[str], text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.server
 def test_without_a_terminal_it_shows_plain_lines_and_leaves_nothing(stage: Stage) -> None:
-    output, errors = (demo := stage.start("--matches", "300", "--workers", "2")).communicate(timeout=60)
+    output, errors = (demo := stage.start("--matches", "300", "--workers", "2")).communicate(timeout=PATIENCE)
     assert (demo.returncode, errors) == (0, ""), output
     assert "\x1b" not in output
     for section in SECTIONS:
@@ -261,7 +259,7 @@ def test_on_a_terminal_it_moves(stage: Stage) -> None:
             break
         output += part
     os.close(main)
-    assert demo.wait(30) == 0, output.decode()
+    assert demo.wait(PATIENCE) == 0, output.decode()
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode())
     assert b"\x1b[1A" in output and b"\x1b[?25h" in output  # up a line; in the end the cursor is back
     for section in ("━━━━━━━━━━", "worker 2 killed", "100 of 100", *SECTIONS):
@@ -278,7 +276,7 @@ def test_a_signal_ends_it_at_once_with_nothing_left(stage: Stage, number: signal
     wait_for(demo, "is killed (SIGKILL)")
     assert len(stage.processes()) >= 3
     demo.send_signal(number)
-    _, errors = demo.communicate(timeout=10)
+    _, errors = demo.communicate(timeout=PATIENCE)
     assert (demo.returncode, errors) == (code, "")
     assert stage.left_nothing()
 
@@ -289,7 +287,7 @@ def test_ctrl_c_while_it_starts_ends_it_too(stage: Stage) -> None:
     demo = stage.start()
     wait_for(demo, "match-ratings demo")
     demo.send_signal(signal.SIGINT)
-    _, errors = demo.communicate(timeout=10)
+    _, errors = demo.communicate(timeout=PATIENCE)
     assert (demo.returncode, errors) == (130, "")
     assert stage.left_nothing()
 
@@ -299,17 +297,15 @@ def test_ctrl_c_while_it_starts_ends_it_too(stage: Stage) -> None:
 def test_a_worker_that_ends_by_itself_is_an_error_and_the_logs_are_kept(stage: Stage) -> None:
     demo = stage.start("--workers", "1")
     wait_for(demo, "match-ratings demo")
-    while not (workers := [found for found in stage.processes() if "worker" in found.cmdline()]):
-        time.sleep(0.02)
-    (worker,) = workers
+    (worker,) = until(lambda: [found for found in stage.processes() if "worker" in found.cmdline()])
     worker.kill()
-    _, errors = demo.communicate(timeout=10)
+    _, errors = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 1
     assert errors.startswith("demo: worker 1 ended by itself with status -9\n")
     (kept,) = stage.folder.iterdir()
     assert str(kept) in errors
     assert (kept / "worker-1.log").is_file()
-    assert not stage.processes()
+    until(lambda: not stage.processes())
     shutil.rmtree(kept)
 
 
@@ -320,7 +316,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(stage: Stage) -> None:
     wait_for(demo, "match-ratings demo")
     assert demo.stdout is not None and demo.stderr is not None
     demo.stdout.close()
-    assert demo.wait(30) == 141
+    assert demo.wait(PATIENCE) == 141
     assert demo.stderr.read() == ""
     demo.stderr.close()
     assert stage.left_nothing()
@@ -340,7 +336,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(stage: Stage) -> None:
     ],
 )
 def test_wrong_options_are_one_line(stage: Stage, arguments: str) -> None:
-    output, errors = (demo := stage.start(*arguments.split())).communicate(timeout=10)
+    output, errors = (demo := stage.start(*arguments.split())).communicate(timeout=PATIENCE)
     assert (demo.returncode, output) == (2, "")
     assert errors.startswith("demo: ") and errors.count("\n") == 1
     assert arguments.split()[0] in errors

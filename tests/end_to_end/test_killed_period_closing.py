@@ -21,8 +21,9 @@ from match_ratings_worker.jobs.job_serializer import encode_job
 from match_ratings_worker.rating import Fide
 from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import HOUR, month_start
-from tests.support.processes import Worker, command, config_file, environment, until
+from tests.support.processes import Worker, command, config_file, environment
 from tests.support.rounds import Rounds
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -22,7 +22,7 @@ from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import now_ms
-from tests.support.topologies import wait_until
+from tests.support.waiting import PATIENCE, until
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
 
@@ -35,7 +35,7 @@ def worker(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[byt
         yield process
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 def children(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
@@ -68,20 +68,20 @@ def test_processes_rate_are_started_anew_and_stop_together(own_server: Server) -
     # Given two processes under one command
     with worker("--processes", "2", RATINGS_REDIS_URL=own_server.url) as process:
         send(own_server, 0, 500)
-        wait_until("500 matches are rated", lambda: events(own_server) == 500)
-        wait_until("two processes run", lambda: len(children(process)) == 2)
+        until(lambda: events(own_server) == 500)
+        until(lambda: len(children(process)) == 2)
         # When one of them is killed
         victim = children(process)[0]
         victim.kill()
         # Then another is started, and all goes on
-        wait_until("another runs", lambda: len([c for c in children(process) if c.pid != victim.pid]) == 2)
+        until(lambda: len([c for c in children(process) if c.pid != victim.pid]) == 2)
         send(own_server, 500, 1000)
-        wait_until("1,000 matches are rated", lambda: events(own_server) == 1000)
+        until(lambda: events(own_server) == 1000)
         # When the command is told to stop
         running = children(process)
         process.send_signal(signal.SIGTERM)
         # Then it ends well, and so have they
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
         assert not [child for child in running if child.is_running()]
 
 
@@ -90,14 +90,14 @@ def test_the_figures_an_autoscaler_needs_are_served(own_server: Server) -> None:
     port = free_port()
     with worker(RATINGS_REDIS_URL=own_server.url, RATINGS_METRICS_PORT=str(port)):
         send(own_server, 0, 300)
-        wait_until("300 matches are rated", lambda: events(own_server) == 300)
+        until(lambda: events(own_server) == 300)
 
         def served() -> str:
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
                 return str(reply.read().decode())
 
         # When it has measured, then each figure is there
-        wait_until("the rated ones are counted", lambda: 'outcome="rated"} 300.0' in served())
+        until(lambda: 'outcome="rated"} 300.0' in served())
         text = served()
         for name in ("backlog", "lag", "oldest_seconds", "dead_letters", "busy_share", "claimed"):
             assert f'ratings_{name}{{ladder="backgammon"}}' in text

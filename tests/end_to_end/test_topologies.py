@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import RedisError
 
 from embedded import Server
 from match_ratings import MatchFinished, RatingUpdated, publish
@@ -17,7 +15,8 @@ from match_ratings.client import NotReplicated
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import now_ms
-from tests.support.topologies import cluster, wait_until, watched, workers
+from tests.support.topologies import cluster, watched, workers
+from tests.support.waiting import eventually, until
 
 pytestmark = [
     pytest.mark.server,
@@ -40,16 +39,21 @@ def match(number: int, ladder: str, players: int = 40) -> MatchFinished:
     )
 
 
-async def until_empty(redis: Redis, *ladders: str, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            if not [ladder for ladder in ladders if await redis.xlen(Keys(ladder).inbox)]:
-                return
-        except (RedisError, OSError):
-            pass
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"the inboxes are not empty after {seconds:g} s")
+async def until_empty(redis: Redis, *ladders: str) -> None:
+    for ladder in ladders:
+        await eventually(partial(_is_empty, redis, ladder))
+
+
+async def _is_empty(redis: Redis, ladder: str) -> bool:
+    return not await redis.xlen(Keys(ladder).inbox)
+
+
+async def confirmed(redis: Redis, message: MatchFinished) -> bool:
+    """Sends a match; what is not confirmed may be sent again."""
+    try:
+        return bool(await publish(redis, message, replicas=1))
+    except NotReplicated:
+        return False
 
 
 async def events(redis: Redis, ladder: str) -> list[RatingUpdated]:
@@ -127,16 +131,10 @@ async def test_a_failover_during_load_loses_nothing_confirmed_and_rates_nothing_
                 if number == 1000:
                     # When the primary is killed in the middle
                     fleet.primary.kill()
-                message = match(number, "backgammon")
-                while True:
-                    try:
-                        await publish(redis, message, replicas=1)
-                        break
-                    except (RedisError, OSError, NotReplicated):
-                        await asyncio.sleep(0.05)  # not confirmed: sent again, which is safe
+                await eventually(partial(confirmed, redis, match(number, "backgammon")))
                 sent += 1
             # Then another server is the primary, and all that was confirmed is rated, once
-            wait_until("a failover", lambda: fleet.primary_port() != old)
+            until(lambda: fleet.primary_port() != old)
             await until_empty(redis, "backgammon")
             rated = Counter(event.match_id for event in await events(redis, "backgammon"))
             assert len(rated) == sent == 3000

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import subprocess
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +27,7 @@ from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
 from match_ratings_worker.ladders_file import Ladder
 from tests.support.office import Office
 from tests.support.processes import Worker, config_file
+from tests.support.waiting import PATIENCE, eventually
 
 Ask = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -207,6 +208,10 @@ async def pool(server: Server) -> ArqRedis:
     )
 
 
+async def _has(redis: Redis, stream: str, entries: int) -> bool:
+    return bool(await redis.xlen(stream) >= entries)
+
+
 @pytest.mark.filterwarnings("ignore:Call to deprecated close:DeprecationWarning")
 async def test_a_replay_outlives_the_worker_that_runs_it(
     own_server: Server, ladder: str, tmp_path: Path
@@ -221,8 +226,7 @@ async def test_a_replay_outlives_the_worker_that_runs_it(
         with Worker.running(own_server.url, config, tmp_path / "one.log", **quick) as worker:
             job = await arq.enqueue_job("dead_letters_replay", {"all": True, "rate": 100})
             assert job is not None
-            while await redis.xlen(office.keys.outbox) < 30:
-                await asyncio.sleep(0.01)
+            await eventually(partial(_has, redis, office.keys.outbox, 30))
             while worker.process.poll() is None:  # arq on Python 3.11 can miss a signal
                 worker.process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -231,7 +235,7 @@ async def test_a_replay_outlives_the_worker_that_runs_it(
         assert 30 <= done < 160
         # When another worker comes
         with Worker.running(own_server.url, config, tmp_path / "two.log", **quick):
-            answer = await job.result(timeout=30)
+            answer = await job.result(timeout=PATIENCE)
         await arq.aclose()
         # Then the job goes on where it was: each letter once, and none that has died since
         assert answer["outcomes"] == {"rated": 160, "still-wrong": 80}

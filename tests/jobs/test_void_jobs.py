@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tests.support.bench import HORIZON, Bench, working
 from tests.support.clock import DAY
 from tests.support.model import match
 from tests.support.processes import Worker, config_file
+from tests.support.waiting import PATIENCE, eventually
 
 #: arq closes its connections in redis-py's old way.
 pytestmark = [
@@ -136,11 +136,9 @@ async def test_a_server_enqueues_it(own_server: Server, tmp_path: Path) -> None:
         bench = Bench(redis, "backgammon")
         await bench.send(match("m-1"))
         with Worker.running(own_server.url, config, tmp_path / "worker.log"):
-            async with asyncio.timeout(20):
-                while not await redis.xlen(bench.keys.outbox):
-                    await asyncio.sleep(0.02)
+            await eventually(lambda: redis.xlen(bench.keys.outbox))
             job = await pool.enqueue_job("void_match", {"match_id": "m-1", "why": "a bot", "by": "eve"})
             assert job is not None
-            answer = await job.result(timeout=20)
+            answer = await job.result(timeout=PATIENCE)
         assert answer["outcome"] == "voided", answer
     await pool.aclose()

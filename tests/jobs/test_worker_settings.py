@@ -9,7 +9,7 @@ import gc
 import json
 import pickle
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from tests.support.clock import now_ms
 from tests.support.flaky import Flaky
 from tests.support.model import match, raw, tournament
+from tests.support.waiting import eventually
 
 KEYS = "ratings:{backgammon}:"
 
@@ -66,11 +67,6 @@ class Site:
         """Reason and bytes of each dead letter."""
         entries = await self.redis.xrange(KEYS + "dead-letters")
         return [(fields[b"reason"].decode(), fields[b"message"]) for _, fields in entries]
-
-    async def until(self, condition: Callable[[], Awaitable[Any]]) -> None:
-        async with asyncio.timeout(20):
-            while not await condition():
-                await asyncio.sleep(0.02)
 
     async def quiet(self) -> bool:
         """Whether no job and no message is left."""
@@ -116,12 +112,12 @@ async def test_a_match_and_a_tournament_become_events(site: Site) -> None:
     # Given a worker; when a server enqueues messages
     async with rating(site):
         await enqueue(site.pool, site.match())
-        await site.until(site.events)
+        await eventually(site.events)
         await enqueue(site.pool, TournamentFinished.model_validate(tournament(finished_at=site.now)))
-        await site.until(lambda: _count(site, 2))
+        await eventually(lambda: _count(site, 2))
         # Then each has its event, and no job is left
         assert [event.match_id or event.tournament_id for event in await site.events()] == ["m-1", "t-1"]
-        await site.until(site.quiet)
+        await eventually(site.quiet)
         assert await site.redis.keys("arq:job:*") == []
         assert await site.redis.keys("arq:result:*") == []
         assert await site.dead() == []
@@ -135,11 +131,11 @@ async def test_both_doors_lead_to_one_path(site: Site) -> None:
     # Given the same match by the stream and twice as a job, and a conflict as a job
     async with rating(site):
         await site.redis.xadd(KEYS + "match-finished", {"message": site.match().model_dump_json()})
-        await site.until(site.events)
+        await eventually(site.events)
         for message in (site.match(), site.match(), site.match(cube=2)):
             await enqueue(site.pool, message)
-        await site.until(site.dead)
-        await site.until(site.quiet)
+        await eventually(site.dead)
+        await eventually(site.quiet)
         # Then arq has swallowed none of them, and it is rated once
         counts = await site.redis.hgetall(KEYS + "counts")  # type: ignore[misc]
         assert counts == {b"rated": b"1", b"duplicate": b"2", b"dead:conflict": b"1"}
@@ -155,7 +151,7 @@ async def test_a_server_may_enqueue_the_payload_itself(site: Site, how: str) -> 
         else:
             argument = payload if how == "an object" else json.dumps(payload, indent=2)
             await site.pool.enqueue_job(JOB, argument, _queue_name=QUEUE)
-        await site.until(site.events)
+        await eventually(site.events)
     assert [event.match_id for event in await site.events()] == ["m-1"]
 
 
@@ -194,8 +190,8 @@ async def test_a_pickled_job_is_kept_and_never_opened(site: Site, tmp_path: Path
     stored = [await site.redis.get(job_key_prefix + job_id) for job_id in ("innocent", "hostile")]
     async with rating(site):
         # When the worker finds them
-        await site.until(lambda: _dead(site, 2))
-        await site.until(site.quiet)
+        await eventually(lambda: _dead(site, 2))
+        await eventually(site.quiet)
     # Then their bytes are kept, and nothing of them was run
     assert sorted(await site.dead()) == sorted(("malformed", job) for job in stored)
     assert not (tmp_path / "touched").exists()
@@ -258,7 +254,7 @@ async def test_wrong_jobs_are_kept_as_dead_letters_and_the_worker_goes_on(site: 
             if number % 10 == 0:
                 await enqueue(site.pool, site.match(f"m-{number}"))
         # When all are done
-        await site.until(site.quiet)
+        await eventually(site.quiet)
         # Then each right one is rated
         events = await site.events()
         assert sorted(event.match_id or "" for event in events) == sorted(
@@ -271,7 +267,7 @@ async def test_wrong_jobs_are_kept_as_dead_letters_and_the_worker_goes_on(site: 
         assert set(dead) - set(matches) <= set(texts)
         # And a worker that comes later finds none of them again
         await enqueue(site.pool, site.match("the-last"))
-        await site.until(lambda: _count(site, len(events) + 1))
+        await eventually(lambda: _count(site, len(events) + 1))
 
 
 async def test_payloads_that_cannot_be_passed_on_are_kept(site: Site) -> None:
@@ -294,8 +290,8 @@ async def test_payloads_that_cannot_be_passed_on_are_kept(site: Site) -> None:
     async with rating(site):
         for number, (payload, _) in enumerate(wrong):
             await site.write(encode_job(job(a=[payload])), f"wrong-{number}")
-        await site.until(lambda: _dead(site, len(wrong)))
-        await site.until(site.quiet)
+        await eventually(lambda: _dead(site, len(wrong)))
+        await eventually(site.quiet)
     # Then each is a dead letter with its bytes, and no other stream was made
     found = sorted((reason, message) for reason, message in await site.dead())
     expected = sorted(
@@ -323,7 +319,7 @@ async def test_a_message_that_is_wrong_goes_the_way_of_the_stream(site: Site) ->
             ]
         ):
             await site.write(encode_job(job(a=[message])), f"job-{number}")
-        await site.until(lambda: _dead(site, 3))
+        await eventually(lambda: _dead(site, 3))
     assert sorted(reason for reason, _ in await site.dead()) == ["invalid", "invalid", "malformed"]
 
 
@@ -334,7 +330,7 @@ async def test_a_job_for_a_ladder_that_others_rate_is_passed_on(site: Site) -> N
         await enqueue(
             site.pool, MatchFinished.model_validate({**match(finished_at=site.now), "ladder": "chess"})
         )
-        await site.until(lambda: site.redis.xlen("ratings:{chess}:match-finished"))
+        await eventually(lambda: site.redis.xlen("ratings:{chess}:match-finished"))
     assert await site.dead() == []
 
 
@@ -356,12 +352,12 @@ async def test_jobs_wait_for_a_redis_that_is_away(site: Site) -> None:
     async with rating(site):
         for number in range(200):
             await enqueue(site.pool, site.match(f"m-{number}"))
-        await site.until(site.events)
+        await eventually(site.events)
         await asyncio.to_thread(site.server.restart, kill=True, down=0.5)
         # Then the worker goes on by itself, and every match is rated once
         async with Redis.from_url(site.server.url) as redis:
             site.redis = redis
-            await site.until(lambda: _count(site, 200))
+            await eventually(lambda: _count(site, 200))
             assert len({event.match_id for event in await site.events()}) == 200
             assert await site.dead() == []
         site.redis = Redis.from_url(site.server.url)
@@ -426,7 +422,8 @@ async def test_arqs_main_task_can_always_be_cancelled(site: Site) -> None:
 
     for number in range(200):
         asking = asyncio.create_task(ask())
-        await asyncio.sleep(number % 20 * 0.0001)
+        for _ in range(number % 20):
+            await asyncio.sleep(0)
         # When it is cancelled at any moment, then it ends: a worker would not stop otherwise
         asking.cancel()
         done, _ = await asyncio.wait({asking}, timeout=5)
@@ -450,7 +447,7 @@ async def test_a_worker_that_is_stopped_while_it_takes_up_jobs_finishes_its_own_
     consumers = await site.redis.xinfo_consumers(KEYS + "match-finished", "raters")
     assert {consumer["name"] for consumer in consumers} <= {HANDOVER_CONSUMER.encode()}
     async with rating(site):
-        await site.until(lambda: _count(site, 3))
+        await eventually(lambda: _count(site, 3))
 
 
 # decode_job, as a pure function

@@ -17,7 +17,8 @@ from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import now_ms
-from tests.support.processes import Worker, command, config_file, until
+from tests.support.processes import Worker, command, config_file
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

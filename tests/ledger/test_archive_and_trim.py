@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli, Site
 from tests.support.migration import payload
+from tests.support.waiting import PATIENCE, until
 
 #: How long the tests keep events.
 KEEP = 20 * DAY
@@ -290,12 +290,9 @@ def test_a_worker_archives_from_its_start_on(site: Any, spawn: Any, tmp_path: Pa
     ids = write(site.redis, site.keys, [100.0] * 500)
     worker = spawn("worker", env={**os.environ, "RATINGS_ARCHIVE": str(tmp_path / "a.db")})
     try:
-        deadline = time.monotonic() + 15
-        while site.redis.xlen(site.keys.outbox):
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: not site.redis.xlen(site.keys.outbox))
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(10) == 0
+        assert worker.wait(PATIENCE) == 0
     finally:
         worker.kill()
         worker.communicate()

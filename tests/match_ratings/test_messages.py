@@ -6,13 +6,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from redis.asyncio import Redis
+from redis.asyncio import Connection, ConnectionPool, Redis
 from redis.exceptions import AuthenticationError, RedisError
 
 import match_ratings
@@ -31,6 +32,7 @@ from match_ratings import (
 )
 from match_ratings.stream_names import FIELD
 from tests.support.model import match, tournament
+from tests.support.waiting import eventually
 
 #: 2026-11-29T12:00:00Z.
 NOON = 1_795_953_600_000
@@ -507,8 +509,11 @@ async def test_only_what_comes_from_now_on(server: Endpoint, redis: Redis, ladde
 
 async def until_waiting(client: Redis, name: str) -> None:
     """Returns once the client of this name blocks, waiting for events."""
-    while not any(other["name"] == name and "b" in other["flags"] for other in await client.client_list()):
-        await asyncio.sleep(0.01)
+    await eventually(partial(_waits, client, name))
+
+
+async def _waits(client: Redis, name: str) -> bool:
+    return any(other["name"] == name and "b" in other["flags"] for other in await client.client_list())
 
 
 @pytest.mark.parametrize("start", ["", "x", "1-2-3", "-1", "1700000000000-x", "$$", ">", "+", "-", "1 2"])
@@ -536,8 +541,8 @@ async def test_a_restart_of_redis_misses_and_repeats_nothing(
         listening = asyncio.ensure_future(take(events, 20))
         await until_waiting(client, "listener")
         ids = await put(client, "backgammon", *range(1, 11))
+        await until_waiting(client, "listener")
         # When Redis goes away while it waits and comes back
-        await asyncio.sleep(0.1)
         await asyncio.to_thread(own_server.restart, kill=kill, down=0.3)
     async with Redis.from_url(own_server.url) as client:
         ids += await put(client, "backgammon", *range(11, 21))
@@ -551,11 +556,21 @@ async def test_listening_can_begin_before_redis_does(own_server: Server) -> None
     async with Redis.from_url(own_server.url) as client:
         ids = await put(client, "backgammon", 1)
     own_server.stop()
-    async with Redis.from_url(own_server.url) as client:
+    attempts = 0
+
+    class Counting(Connection):
+        async def connect(self) -> None:
+            nonlocal attempts
+            attempts += 1
+            await super().connect()  # type: ignore[no-untyped-call]
+
+    pool = ConnectionPool(connection_class=Counting, port=own_server.port)
+    async with Redis(connection_pool=pool) as client:
         listening = asyncio.ensure_future(take(rating_updates(client, "backgammon", start="0"), 1))
-        await asyncio.sleep(0.1)
+        await eventually(lambda: attempts >= 2)
         await asyncio.to_thread(own_server.start)
         assert await listening == [(ids[0], 1)]
+    await pool.disconnect()
 
 
 async def test_a_wrong_password_is_not_waited_out(own_server: Server) -> None:

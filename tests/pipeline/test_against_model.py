@@ -15,6 +15,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ from tests.support.clock import DAY, MINUTE, now_ms
 from tests.support.flaky import Flaky
 from tests.support.model import HORIZON, Model, Picture, match, raw, stored, tournament, void
 from tests.support.servers import RUN
+from tests.support.waiting import eventually
 
 PLAYERS = ["ann", "bob", "çem", 'd{}:"? ']
 NUMBERS = itertools.count()
@@ -488,10 +490,8 @@ async def test_loops_whose_connections_keep_breaking_end_as_the_model_says(
             entry_id = await redis.xadd(stores[0].keys.inbox, {FIELD: message})
             sent.append((entry_id.decode(), message))
             if number % 30 == 0:
-                await asyncio.sleep(0.02)
-        async with asyncio.timeout(60):
-            while await redis.xlen(stores[0].keys.inbox):
-                await asyncio.sleep(0.05)
+                await eventually(partial(_is_below, redis, stores[0].keys.inbox, 300))
+        await eventually(partial(_is_below, redis, stores[0].keys.inbox, 1))
         for intake in loops:
             intake.stop()
         await asyncio.gather(*tasks)
@@ -501,6 +501,10 @@ async def test_loops_whose_connections_keep_breaking_end_as_the_model_says(
     assert len(replies) <= 52, "the connections have not broken"
     with own_server.client() as client:
         assert_same(stored(client, ladder), Model(ladder, now=now, system=Busy()).feed_all(sent))
+
+
+async def _is_below(redis: Redis, stream: str, length: int) -> bool:
+    return bool(await redis.xlen(stream) < length)
 
 
 def assert_same(found: Picture, expected: Picture) -> None:

@@ -29,6 +29,7 @@ from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem,
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from tests.support.clock import DAY, now_ms
 from tests.support.model import HORIZON, match, raw, tournament
+from tests.support.waiting import eventually
 
 
 class Crew:
@@ -157,13 +158,6 @@ def running(intake: StreamConsumer) -> Iterator[asyncio.Task[None]]:
         died = task.done()
         task.cancel()
     assert not died, task
-
-
-async def until(condition: Any, seconds: float = 8) -> None:
-    """Waits until an asynchronous condition holds."""
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            await asyncio.sleep(0.02)
 
 
 # Claim and lines
@@ -498,7 +492,7 @@ async def test_a_worker_that_lost_its_claim_lets_go_of_what_it_held(crew: Crew) 
     with running(StreamConsumer(sleeper)):
         await crew.send(match("m-7"))
         # Then it finds out and rates the new one
-        await until(lambda: crew.finished())
+        await eventually(crew.finished)
     assert len(await crew.events()) == 7
     assert await crew.redis.hget(crew.keys.player("ada"), "sequence") == b"7"
 
@@ -750,7 +744,7 @@ async def test_no_bytes_end_the_loop(redis: Redis, ladder: str) -> None:
     crew = Crew(redis, ladder)
     await crew.send(*TEXTS, *BYTES, match("m-1"))
     with running(StreamConsumer(crew.engine("one", idle=3_600_000))):
-        await until(lambda: crew.finished())
+        await eventually(crew.finished)
     assert len(await crew.events()) == 1
     assert [letter.message for letter in await crew.dead()] == [*TEXTS, *BYTES]
 
@@ -978,7 +972,7 @@ async def test_a_long_line_of_messages_that_are_gone_is_healed_soon(crew: Crew) 
     await crew.send(match("m-1"))
     # Then a new match of this player does not wait a second for each
     with running(StreamConsumer(crew.engine("one", idle=3_600_000))):
-        await until(lambda: crew.finished(), 15)
+        await eventually(crew.finished)
     assert len(await crew.events()) == 1
 
 
@@ -993,7 +987,7 @@ async def test_a_loop_that_is_stopped_leaves_in_good_order(crew: Crew) -> None:
     await crew.send(match("m-2"), match("m-3"))
     intake = StreamConsumer(crew.engine("one", idle=3_600_000))
     task = asyncio.create_task(intake.run())
-    await until(lambda: _holds(crew, "one", 2))
+    await eventually(lambda: _holds(crew, "one", 2))
     # When it is stopped
     intake.stop()
     await asyncio.wait_for(task, 8)
@@ -1013,13 +1007,13 @@ async def test_the_loop_makes_a_new_group_when_somebody_destroyed_it(crew: Crew)
     # Given a loop at work
     with running(StreamConsumer(crew.engine("one"))):
         await crew.send(match("m-1"))
-        await until(lambda: crew.finished())
+        await eventually(crew.finished)
         # When the group is destroyed by hand and messages come
         await crew.redis.xgroup_destroy(crew.keys.inbox, GROUP)
         message = raw({**match("m-2"), "finished_at": crew.now, "ladder": crew.ladder})
         await crew.redis.xadd(crew.keys.inbox, {FIELD: message})
         # Then they are rated
-        await until(lambda: crew.finished())
+        await eventually(crew.finished)
     assert [event.match_id for event in await crew.events()] == ["m-1", "m-2"]
 
 
@@ -1032,7 +1026,7 @@ async def test_a_group_destroyed_under_a_backlog_rates_everything_once(crew: Cre
     # When the group is destroyed and made anew, so that everything is delivered again
     await crew.redis.xgroup_destroy(crew.keys.inbox, GROUP)
     with running(StreamConsumer(one)), running(StreamConsumer(other)):
-        await until(lambda: _is_empty(crew), 15)
+        await eventually(lambda: _is_empty(crew))
     # Then each match is rated once, in order
     events = await crew.events()
     assert sorted(event.match_id or "" for event in events) == sorted(f"m-{n}" for n in range(12))
@@ -1044,7 +1038,9 @@ async def _is_empty(crew: Crew) -> bool:
     return not await crew.redis.xlen(crew.keys.inbox)
 
 
-async def test_messages_that_nobody_blocks_do_not_wait_for_those_that_somebody_does(crew: Crew) -> None:
+async def test_messages_that_nobody_blocks_do_not_wait_for_those_that_somebody_does(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Given many messages that wait for a worker that is gone, long before anybody takes over
     await crew.send(match("m-0", ("ada", "bob")))
     gone = crew.engine("gone", idle=3_600_000)
@@ -1058,13 +1054,28 @@ async def test_messages_that_nobody_blocks_do_not_wait_for_those_that_somebody_d
     await slow.claim_new()
     await crew.send(match("x-2", ("eve", "fay")))
     await engine.claim_new()
+    settled = rounds_of(engine, monkeypatch)
     with running(StreamConsumer(engine)):
-        await asyncio.sleep(0.3)
+        await eventually(lambda: len(settled) >= 3)
         # When the slow one is done
         assert await work(slow) == 1
         # Then the one behind it goes, though nothing else moves
-        await until(lambda: _has_events(crew, 2))
+        await eventually(lambda: _has_events(crew, 2))
     assert [event.match_id for event in await crew.events()] == ["x-1", "x-2"]
+
+
+def rounds_of(engine: BatchProcessor, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many messages the engine settles in each round from now on, as a list that grows."""
+    settle, done = BatchProcessor.settle, list[int]()
+
+    async def counted(one: BatchProcessor, **options: Any) -> int:
+        count = await settle(one, **options)
+        if one is engine:
+            done.append(count)
+        return count
+
+    monkeypatch.setattr(BatchProcessor, "settle", counted)
+    return done
 
 
 async def _has_events(crew: Crew, count: int) -> bool:
@@ -1078,7 +1089,7 @@ async def test_suspects_are_not_worked_off_at_one_a_second(crew: Crew) -> None:
     await crew.engine("second").claim_stale()
     # When a healthy worker comes
     with running(StreamConsumer(crew.engine("third"))):
-        await until(lambda: _has_events(crew, 60), 15)
+        await eventually(lambda: _has_events(crew, 60))
 
 
 async def test_a_worker_that_is_alive_and_full_keeps_its_messages(crew: Crew) -> None:
@@ -1090,12 +1101,19 @@ async def test_a_worker_that_is_alive_and_full_keeps_its_messages(crew: Crew) ->
     await full.claim_new()
     with running(StreamConsumer(full)):
         # When it has waited for longer than the limit after which a silent worker counts as gone
-        await asyncio.sleep(2.5)
-        other = crew.engine("other", idle=2_000)
+        limit = 1_500
+        await eventually(lambda: _all_idle(crew, limit))
+        other = crew.engine("other", idle=limit)
         await other.claim_stale()
     # Then only the one that is silent has lost its message
     assert {owner for owner, _ in (await crew.pending()).values()} == {"full", "other"}
     assert len(other.waiting) == 1
+
+
+async def _all_idle(crew: Crew, ms: int) -> bool:
+    """Whether every claim is as old as this."""
+    claims = await crew.redis.xpending_range(crew.keys.inbox, GROUP, "-", "+", 1000)
+    return all(claim["time_since_delivered"] >= ms for claim in claims)
 
 
 async def test_claims_and_lines_survive_a_crash_of_the_server(own_server: Server) -> None:

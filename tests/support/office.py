@@ -32,6 +32,7 @@ from match_ratings_worker.storage.dead_letter_entries import read_dead_letters a
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.ladder import LadderHandle
 from tests.support.clock import DAY, now_ms
+from tests.support.waiting import eventually
 
 HORIZON = 14 * DAY
 
@@ -103,8 +104,7 @@ class Office:
         intake = StreamConsumer(self.engine("worker"))
         task = asyncio.create_task(intake.run())
         try:
-            while not await self.letters.has_worker():
-                await asyncio.sleep(0.005)
+            await eventually(lambda: self.letters.has_worker())
             yield intake
         finally:
             intake.stop()

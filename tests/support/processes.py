@@ -8,17 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-__all__ = ["Worker", "command", "config_file", "until"]
+from tests.support.waiting import PATIENCE, until
 
 _MAIN = [sys.executable, "-c", "from match_ratings_worker.cli.app import main; main()"]
-_PATIENCE = 20.0
 
 
 def environment(url: str, config: Path, **other: str) -> dict[str, str]:
@@ -73,16 +71,6 @@ def command(*arguments: str, url: str = "", config: Path | None = None) -> Ended
     return Ended(code, out.getvalue(), err.getvalue())
 
 
-def until(happened: Callable[[], Any], seconds: float = _PATIENCE, pause: float = 0.01) -> Any:
-    """Waits until something is true and returns it."""
-    deadline = time.monotonic() + seconds
-    while True:
-        if found := happened():
-            return found
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(pause)
-
-
 class Worker:
     """A worker process; its log is kept in a file."""
 
@@ -102,7 +90,7 @@ class Worker:
         """A worker that has begun, and that is gone at the end."""
         worker = cls(url, config, log, **other)
         try:
-            until(lambda: worker.said("rating"))
+            until(lambda: worker.said("rating"), otherwise=log.read_text)
             yield worker
         finally:
             worker.kill()
@@ -122,7 +110,7 @@ class Worker:
     def stop(self) -> None:
         """Ends it in good order."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(15)
+        self.process.wait(PATIENCE)
 
     def kill(self) -> None:
         """Ends it as a crash would."""

@@ -6,27 +6,17 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import redis as sync_redis
 
 from embedded import Server, find_binary, free_port
+from tests.support.waiting import until
 
 SLOTS = 16_384
-
-
-def wait_until(what: str, ready: Any, seconds: float = 30.0) -> None:
-    """Polls until `ready()` is true; connection errors count as not yet."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with contextlib.suppress(sync_redis.RedisError, OSError):
-            if ready():
-                return
-        time.sleep(0.05)
-    raise AssertionError(f"{what}: not within {seconds:g} s")
 
 
 def complete(client: sync_redis.Redis) -> bool:
@@ -55,7 +45,7 @@ def cluster(nodes: int = 3) -> Iterator[list[Server]]:
                     client.execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
         for server in servers:
             client = server.client(decode_responses=True)
-            wait_until("the cluster is complete", lambda client=client: complete(client))
+            until(partial(complete, client))
         yield servers
 
 
@@ -69,7 +59,7 @@ class Watched:
         replica = ("--replicaof", f"127.0.0.1 {self.primary.port}")
         self.replicas = [stack.enter_context(Server(appendonly=True, options=replica)) for _ in range(2)]
         with self.primary.client() as client:
-            wait_until("two replicas", lambda: client.info("replication")["connected_slaves"] == 2)
+            until(lambda: client.info("replication")["connected_slaves"] == 2)
         self.ports = [free_port() for _ in range(3)]
         for port in self.ports:
             home = folder / str(port)
@@ -88,13 +78,11 @@ class Watched:
             stack.callback(process.kill)
         for port in self.ports:
             client = sync_redis.Redis(port=port)
-            wait_until(
-                "the Sentinels know each other",
-                lambda client=client: (
-                    client.sentinel_master(self.service)["num-other-sentinels"] == 2
-                    and client.sentinel_master(self.service)["num-slaves"] == 2
-                ),
-            )
+            until(partial(self._knows_all, client))
+
+    def _knows_all(self, sentinel: Any) -> bool:
+        known = sentinel.sentinel_master(self.service)
+        return bool(known["num-other-sentinels"] == 2 and known["num-slaves"] == 2)
 
     @property
     def url(self) -> str:

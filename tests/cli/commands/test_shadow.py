@@ -8,8 +8,8 @@ import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,6 +31,7 @@ from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli
 from tests.support.migration import dump, events
+from tests.support.waiting import PATIENCE, eventually, until
 
 Players = Callable[..., str]
 Spawn = Callable[..., subprocess.Popen[bytes]]
@@ -61,11 +62,25 @@ async def work(engine: BatchProcessor) -> None:
     await engine.drain()
 
 
-async def eventually(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+def tries_of(engine: BatchProcessor) -> list[str]:
+    """What the engine hears when it tries to join its ladder from now on, as a list that grows."""
+    join, heard = engine.store.join_group, list[str]()
+
+    async def counted() -> Any:
+        heard.append(await join())
+        return heard[-1]
+
+    engine.store.join_group = counted  # type: ignore[method-assign]
+    return heard
+
+
+async def is_cleared(client: Redis, ladder: str) -> bool:
+    """Clears the shadow once its workers have been silent for 10 ms."""
+    try:
+        await Shadow(client, ladder).clear(10)
+    except StillRunning:
+        return False
+    return True
 
 
 async def test_it_reads_the_inbox_and_writes_to_keys_of_its_own(client: Redis, ladder: str) -> None:
@@ -138,11 +153,12 @@ async def test_an_intake_waits_until_the_shadow_is_cleared(client: Redis, ladder
     await send(client, ladder, "m-1")
     await work(shadow)
     live = StreamConsumer(engine_of(client, ladder, "live", shadow=False))
+    tries = tries_of(live.engine)
     with capture_logs() as logs:
         running = asyncio.create_task(live.run())
         await send(client, ladder, "m-2")
         await eventually(lambda: any(item["event"].startswith("not rating") for item in logs))
-        await asyncio.sleep(0.1)
+        await eventually(lambda: len(tries) >= 2)
         assert await client.xlen(names.inbox(ladder)) == 1
         await shadow.leave()
         await Shadow(client, ladder).clear(1000)
@@ -165,7 +181,7 @@ async def test_an_intake_that_never_got_in_stops_at_once(client: Redis, ladder: 
         running = asyncio.create_task(live.run())
         await eventually(lambda: logs)
         live.stop()
-        await asyncio.wait_for(running, 1)
+        await asyncio.wait_for(running, PATIENCE)
     assert [item["log_level"] for item in logs] == ["error"]
 
 
@@ -179,8 +195,7 @@ async def test_what_a_shadow_has_claimed_is_still_there_for_the_others(client: R
     # When it is cleared, as soon as that worker counts as gone
     with pytest.raises(StillRunning, match="shadow"):
         await Shadow(client, ladder).clear(60_000)
-    await asyncio.sleep(0.02)
-    await Shadow(client, ladder).clear(10)
+    await eventually(partial(is_cleared, client, ladder))
     # Then authoritative workers rate all three
     live = engine_of(client, ladder, "live", shadow=False)
     await work(live)
@@ -195,8 +210,7 @@ async def test_a_worker_that_slept_through_the_clearing_changes_nothing(client: 
     await sleeper.store.agree()
     assert await sleeper.claim_new() == 1
     # When the shadow is cleared meanwhile
-    await asyncio.sleep(0.02)
-    await Shadow(client, ladder).clear(10)
+    await eventually(partial(is_cleared, client, ladder))
     # Then its commit is refused, and the match is there for the others
     await sleeper.settle()
     with pytest.raises(ResponseError, match="OTHERSETTINGS"):
@@ -262,13 +276,6 @@ def running(spawn: Spawn, *arguments: str, **environment: str) -> Iterator[subpr
         process.communicate()
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_beside_an_old_rater_and_over_to_this_one(
     site: Any, call: Cli, spawn: Spawn, players: Players
 ) -> None:
@@ -283,9 +290,9 @@ def test_beside_an_old_rater_and_over_to_this_one(
     # When a shadow rates beside it
     with running(spawn, "--shadow") as process:
         site.send(site.match("m-2"), site.match("m-3", ("bob", "ada")))
-        wait_until(lambda: not site.redis.xlen(site.keys.inbox))
+        until(lambda: not site.redis.xlen(site.keys.inbox))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(PATIENCE) == 0
     # Then both can be compared
     changes = [
         {"match_id": "m-2", "player": "ada", "change": 14, "after": 1634},
@@ -306,7 +313,7 @@ def test_beside_an_old_rater_and_over_to_this_one(
     assert call("shadow", "clear", "--yes").code == 0
     site.send(site.match("m-3", ("bob", "ada")), site.match("m-4"))
     with running(spawn) as process:
-        wait_until(lambda: not site.redis.xlen(site.keys.inbox))
+        until(lambda: not site.redis.xlen(site.keys.inbox))
     # Then the ladder goes on from there, and rates nothing again
     last = events(site.redis, site.keys.outbox)[-1]
     assert last["match_id"] == "m-4"
@@ -319,13 +326,13 @@ def test_beside_an_old_rater_and_over_to_this_one(
 
 def test_workers_of_both_kinds_at_once(site: Any, call: Cli, spawn: Spawn) -> None:
     with running(spawn, RATINGS_SHADOW="1"):
-        wait_until(lambda: bool(site.redis.exists(site.keys.inbox)))
+        until(lambda: bool(site.redis.exists(site.keys.inbox)))
         with running(spawn) as live:
             assert live.stderr is not None
             line = json.loads(next(line for line in live.stderr if b"not rating" in line))
             assert (line["level"], line["ladder"]) == ("error", site.ladder)
             site.send(site.match("m-1"))
-            wait_until(lambda: not site.redis.xlen(site.keys.inbox))
+            until(lambda: not site.redis.xlen(site.keys.inbox))
             live.send_signal(signal.SIGTERM)
             assert live.wait(10) == 0
         assert call("shadow", "clear", "--yes").code == 1

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 
 from match_ratings.stream_names import GROUP
 from match_ratings_worker.storage.stream_pages import entries
+from tests.support.waiting import until
 
 #: Ids that are allowed and try to act on a terminal, or to hide; and how they are shown.
 HOSTILE = {
@@ -229,7 +229,7 @@ def test_status_names_what_nobody_reads(call: Any, site: Any, settings: pytest.M
     site.redis.xadd(site.keys.inbox.replace(site.ladder, other), {"message": "{}"})
     site.redis.xgroup_create(site.keys.inbox.replace(site.ladder, f"{site.ladder}-c"), GROUP, mkstream=True)
     site.redis.set("ratings:{No Ladder}:match-finished", "x", ex=60)
-    time.sleep(1.1)
+    until(lambda: site.redis.xinfo_consumers(site.keys.inbox, GROUP)[0]["idle"] > 1_000)
     unread = [item for item in call("status", "--json").json["unread"] if site.ladder in item["ladder"]]
     assert unread == [
         {"ladder": site.ladder, "messages": 1, "why": "no-worker", "configured": True},

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from embedded import Server
 from match_ratings_worker.cli.line_batches import LONGEST, batches
 from tests.support.clock import now_ms
+from tests.support.waiting import PATIENCE, until, until_at_rest
 
 
 def lines(*messages: Any) -> bytes:
@@ -177,12 +177,12 @@ def test_a_redis_that_goes_away_in_the_middle(
     process.stdin.write(lines({**match, "match_id": "m-1"}))
     process.stdin.flush()
     with own_server.client() as client:
-        while not client.xlen("ratings:{backgammon}:match-finished"):
-            time.sleep(0.01)
-    time.sleep(0.2)
+        until(lambda: client.xlen("ratings:{backgammon}:match-finished"))
+        # and submit has read the reply: it waits for its input again
+        until_at_rest(process.pid)
     own_server.kill()
     # When: more comes
-    _, err = process.communicate(lines({**match, "match_id": "m-2"}), timeout=10)
+    _, err = process.communicate(lines({**match, "match_id": "m-2"}), timeout=PATIENCE)
     # Then
     assert process.returncode == 3
     assert re.fullmatch(

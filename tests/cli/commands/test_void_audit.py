@@ -21,7 +21,8 @@ from match_ratings_worker.rating import Backgammon, GlickoPeriods, RatingSystem
 from tests.support.bench import Bench, working
 from tests.support.clock import DAY
 from tests.support.model import match, tournament
-from tests.support.processes import Worker, command, config_file, until
+from tests.support.processes import Worker, command, config_file
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
