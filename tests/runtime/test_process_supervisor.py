@@ -18,7 +18,7 @@ import pytest
 from match_ratings_worker.runtime import process_supervisor
 from match_ratings_worker.runtime.process_supervisor import WorkersKeepEnding, supervise
 from match_ratings_worker.runtime.stop_signals import stop_signals
-from tests.support.processes import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 
