@@ -79,7 +79,7 @@ async def site(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setenv("RATINGS_REDIS_URL", own_server.url)
     monkeypatch.delenv("RATINGS_CONFIG", raising=False)
     # The logs of this process are pytest's.
-    monkeypatch.setattr("match_ratings_worker.runtime.log_setup.configure", lambda *_: None)
+    monkeypatch.setattr("match_ratings_worker.jobs.worker_settings.configure_logging", lambda *_: None)
     thresholds = gc.get_threshold()  # a worker sets its own
     pool = await create_pool(RedisSettings(port=own_server.port))
     async with Redis.from_url(own_server.url) as redis:

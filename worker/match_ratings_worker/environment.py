@@ -37,20 +37,20 @@ class Settings(BaseSettings):
     max_attempts: Annotated[int, Field(ge=3, le=1000)] = 10
     #: How old a match may be, and how long receipts are kept, in days.
     horizon_days: Annotated[float, Field(gt=0, le=365)] = 14
-    #: After how many seconds of silence a worker counts as gone.
+    #: Seconds of silence after which a worker counts as gone.
     idle_seconds: Annotated[float, Field(ge=1, le=86_400)] = 10
     #: How long events are kept in the ledger, in days; 0 for ever.
     keep_events_days: Annotated[float, Field(ge=0)] = 90
     #: A SQLite file into which events are copied before they are trimmed.
     archive: Path | None = None
-    #: Whether to rate beside another rater, into keys of its own, without being authoritative.
+    #: Rate beside another rater, into keys of its own, without being authoritative.
     shadow: bool = False
-    #: Where each worker serves its figures to Prometheus; nowhere when not set. With --processes the
-    #: second process takes the next port, and so on.
+    #: The port on which each worker serves its metrics to Prometheus; none when not set. With --processes
+    #: the second process takes the next port, and so on.
     metrics_port: Annotated[int, Field(ge=1, le=65_535)] | None = None
     #: The address that the metrics are served on.
     metrics_host: str = "127.0.0.1"
-    #: Which messages are logged.
+    #: The lowest level of log lines that are written.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     #: "auto": JSON where standard error is no terminal.
     log_format: Literal["auto", "json", "console"] = "auto"
@@ -81,12 +81,12 @@ class Settings(BaseSettings):
 
     @property
     def queue_url(self) -> str:
-        """Where arq's queue is."""
+        """RATINGS_ARQ_URL, or RATINGS_REDIS_URL where it is not set."""
         return self.arq_url or self.redis_url
 
     @property
     def horizon_ms(self) -> int:
-        """The horizon in ms."""
+        """How old a match may be, in ms."""
         return int(self.horizon_days * DAY_MS)
 
     @property
@@ -96,7 +96,7 @@ class Settings(BaseSettings):
 
 
 def ladder_handle(redis: Redis, settings: Settings, ladder: Ladder) -> LadderHandle:
-    """A configured ladder in the Redis of `redis`, a client that returns bytes."""
+    """A handle on a configured ladder; `redis` must return bytes (decode_responses off)."""
     return LadderHandle(
         redis,
         ladder.name,
@@ -109,7 +109,7 @@ def ladder_handle(redis: Redis, settings: Settings, ladder: Ladder) -> LadderHan
 
 
 def load_settings() -> Settings:
-    """The settings of this process's environment; raises ConfigError."""
+    """The settings in this process's environment. Raises ConfigError."""
     try:
         return Settings()
     except ValidationError as error:

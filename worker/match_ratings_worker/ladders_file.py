@@ -16,11 +16,11 @@ __all__ = ["ConfigError", "Ladder", "load_ladders"]
 
 
 class ConfigError(Exception):
-    """A setting is wrong; the text is one sentence that names it, its value and what is allowed."""
+    """Raised for a wrong setting; the text is one sentence with its name, value and what is allowed."""
 
 
 class Ladder(BaseModel):
-    """One ladder: its name and the rating system with the ladder's settings for it."""
+    """A configured ladder: its name, and its rating system with the ladder's settings."""
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 

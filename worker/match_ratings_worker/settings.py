@@ -10,7 +10,7 @@ WorkerSettings: type[Any]
 
 
 def __getattr__(name: str) -> Any:
-    # Made on first access, since it reads the environment and opens connections.
+    # Created on first access, since it reads the environment and opens connections.
     if name == "WorkerSettings":
         from match_ratings_worker.jobs.worker_settings import worker_settings
 

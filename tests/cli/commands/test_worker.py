@@ -160,10 +160,10 @@ def test_nothing_in_the_working_directory_is_run(own_server: Server, settings: A
 
 @pytest.mark.slow
 def test_workers_that_keep_ending_are_given_up(own_server: Server, settings: Any, tmp_path: Path) -> None:
-    # Given an installation whose workers cannot start, as after a broken update
-    (tmp_path / "arq").mkdir()
-    (tmp_path / "arq" / "__init__.py").write_text("raise ImportError('a broken update')\n")
-    (tmp_path / "arq" / "worker.py").write_text("")
+    # Given an installation whose worker processes cannot start
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\nif '--supervised' in sys.orig_argv: os._exit(1)\n"
+    )
     command = [str(Path(sys.executable).with_name("match-ratings")), "worker", "--processes", "2"]
     env = {**os.environ, "RATINGS_REDIS_URL": own_server.url, "PYTHONPATH": str(tmp_path)}
     ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)

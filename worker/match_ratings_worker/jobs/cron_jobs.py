@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from match_ratings_worker.pipeline.close_due_periods import close_and_log
-from match_ratings_worker.runtime.worker_context import WorkerContext
+from match_ratings_worker.runtime import WorkerContext
 
 __all__ = ["close_periods", "trim_ledgers"]
 

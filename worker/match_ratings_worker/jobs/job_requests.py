@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.ledger.sqlite_archive import ArchiveError
 from match_ratings_worker.queries import Unreadable
-from match_ratings_worker.runtime.worker_context import WorkerContext
+from match_ratings_worker.runtime import WorkerContext
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import describe_error, quote

@@ -23,10 +23,13 @@ from match_ratings_worker.jobs.preview_job import preview_job
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.ladders_file import ConfigError, load_ladders
 from match_ratings_worker.ledger.sqlite_archive import ArchiveError
-from match_ratings_worker.runtime import log_setup
-from match_ratings_worker.runtime.arq_pool import arq_pool
-from match_ratings_worker.runtime.arq_worker import GracefulWorker
-from match_ratings_worker.runtime.worker_context import WorkerContext, retry_while_unavailable
+from match_ratings_worker.runtime import (
+    GracefulWorker,
+    WorkerContext,
+    arq_pool,
+    configure_logging,
+    retry_while_unavailable,
+)
 from match_ratings_worker.storage.server_checks import UnsupportedServer
 
 __all__ = ["worker_settings"]
@@ -65,7 +68,7 @@ def worker_settings() -> type[Any]:
     except (ConfigError, ArchiveError, ValueError) as error:
         sys.stderr.write(f"match-ratings: {error}\n")
         raise SystemExit(2) from None
-    log_setup.configure(settings.log_level, settings.log_format)
+    configure_logging(settings.log_level, settings.log_format)
     # The arq command makes a worker of the class with this name, and offers no other way to choose it.
     arq.worker.Worker = GracefulWorker  # type: ignore[misc]
     # A batch makes many short-lived objects and no cycles; collecting cycles less often saves a tenth of

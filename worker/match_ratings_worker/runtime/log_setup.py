@@ -13,7 +13,7 @@ import structlog
 
 from match_ratings_worker.text import printable
 
-__all__ = ["configure"]
+__all__ = ["configure_logging"]
 
 _PASSWORD = re.compile(r"(\w+://[^:/@\s]*):[^@/\s]+@")
 
@@ -63,7 +63,7 @@ class _Reroute(logging.Filter):
         return False
 
 
-def configure(level: str = "info", form: str = "auto") -> None:
+def configure_logging(level: str = "info", form: str = "auto") -> None:
     """Set up structlog and the standard library's logging for this process, on standard error.
 
     `level` is debug, info, warning or error; `form` is json, console, or auto.

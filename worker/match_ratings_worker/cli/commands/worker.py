@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn, cast
 
 import typer
+from arq.worker import get_kwargs
+from redis.asyncio import Redis
 
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import load_installation
 from match_ratings_worker.cli.redis_errors import run
-from match_ratings_worker.runtime import log_setup
-from match_ratings_worker.runtime.process_supervisor import WorkersKeepEnding, supervise
-from match_ratings_worker.runtime.stop_signals import stop_signals, stop_with_supervisor
+from match_ratings_worker.environment import Settings
+from match_ratings_worker.jobs.worker_settings import worker_settings
+from match_ratings_worker.runtime import (
+    GracefulWorker,
+    WorkersKeepEnding,
+    configure_logging,
+    stop_signals,
+    stop_with_supervisor,
+    supervise,
+)
+from match_ratings_worker.storage.server_checks import UnsupportedServer, server_warnings
 
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
+_new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+with contextlib.suppress(ImportError):  # there is no uvloop for Windows
+    import uvloop
 
-    from match_ratings_worker.environment import Settings
+    _new_loop = uvloop.new_event_loop
 
 __all__ = ["worker"]
 
 
 def worker(
     processes: Annotated[
-        int, typer.Option(min=1, max=256, help="How many worker processes to run on this machine.")
+        int, typer.Option(min=1, max=256, help="Worker processes to run on this machine.")
     ] = 1,
     shadow: Annotated[
         bool,
@@ -65,7 +78,7 @@ def worker(
 
 
 def _supervise(settings: Settings, processes: int) -> None:
-    log_setup.configure(settings.log_level, settings.log_format)
+    configure_logging(settings.log_level, settings.log_format)
     environments: list[dict[str, str]] = [{} for _ in range(processes)]
     if settings.metrics_port is not None:
         for index, environment in enumerate(environments):
@@ -85,11 +98,6 @@ def _python() -> list[str]:
 
 
 def _rate() -> None:
-    from arq.worker import get_kwargs
-
-    from match_ratings_worker.jobs.worker_settings import worker_settings
-    from match_ratings_worker.runtime.arq_worker import GracefulWorker
-
     loop = _new_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -99,8 +107,6 @@ def _rate() -> None:
 
 
 async def _check_server(redis: Redis) -> None:
-    from match_ratings_worker.storage.server_checks import UnsupportedServer, server_warnings
-
     try:
         await server_warnings(redis)
     except UnsupportedServer as error:
@@ -109,14 +115,6 @@ async def _check_server(redis: Redis) -> None:
 
 async def _check_queue(redis: Redis) -> None:
     await redis.ping()
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:  # Windows
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 def _stop(number: int, frame: Any) -> NoReturn:
