@@ -10,7 +10,7 @@ from match_ratings.messages import Cube, Id, Ladder, Length, Milliseconds
 from match_ratings_worker.calculators import preview_on_ladder
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.queries import Unreadable
-from match_ratings_worker.runtime.worker_context import WorkerContext
+from match_ratings_worker.runtime import WorkerContext
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
 
