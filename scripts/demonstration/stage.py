@@ -24,8 +24,9 @@ from demonstration.play import Play
 from demonstration.screen import LiveScreen, PlainScreen, Screen
 from demonstration.workers import Failure, Worker, crew
 from embedded import Server, ServerError
+from match_ratings_worker.cli import console
 from match_ratings_worker.cli.app import call
-from match_ratings_worker.cli.console import Column, Sheet, heading
+from match_ratings_worker.cli.console import Column, print_heading
 from match_ratings_worker.cli.exit_codes import ExitCode
 from match_ratings_worker.queries import DeadLetterEntry, read_dead_letters
 
@@ -66,7 +67,7 @@ def _perform(directory: Path, matches: int, workers: int, seed: int) -> bool:
         for name in [name for name in os.environ if name.startswith("RATINGS_")]:
             del os.environ[name]
         os.environ.update(_SETTINGS, RATINGS_REDIS_URL=server.url)
-        heading(
+        print_heading(
             f"match-ratings demo: {_count(matches, 'match')}, {_count(workers, 'worker')}, seed {seed}, "
             f"{server.binary.name} on port {server.port}"
         )
@@ -106,7 +107,7 @@ def _show_results(play: Play, holds: Sequence[Statement], dead: Sequence[DeadLet
     if play.ledger.events:
         _command("explain", play.ledger.example[1])
     _title("What could not be rated")
-    sheet = Sheet(Column("reason", style="bold"), Column("count", right=True), Column("for example"))
+    sheet = console.Table(Column("reason", style="bold"), Column("count", right=True), Column("for example"))
     reasons = sorted({letter.reason for letter in dead})
     sheet.add(
         (reason, str(len(alike)), alike[0].detail)

@@ -96,7 +96,7 @@ def test_version(call: Any) -> None:
         ),
         (["submit", "/no/such/file"], 'FILE: "/no/such/file" cannot be read: No such file'),
         (["submit", "/"], 'FILE: "/" cannot be read: Is a directory'),
-        (["submit", "x", "--skip-bad", "--as-is"], "--skip-bad: it makes no sense with --as-is"),
+        (["submit", "x", "--skip-invalid", "--as-is"], "--skip-invalid: it makes no sense with --as-is"),
         (["leaderboard", "--ladder", "chess"], '--ladder: "chess" is not configured; use one of backgammon'),
         (["nosuch"], "no such command 'nosuch'"),
         (["--nosuch"], "no such option: --nosuch"),

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from match_ratings_worker.migration.csv_json_lines import LONGEST, Line, json_lines
+from match_ratings_worker.lines import LONGEST_LINE
+from match_ratings_worker.migration.csv_json_lines import Line, json_lines
 from match_ratings_worker.migration.player_records import InvalidLine, Reader, Record
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fide, Glicko2, RatingSystem, State
 from tests.support.clock import DAY
@@ -132,8 +133,8 @@ def test_lines_that_are_no_objects(raw: bytes, problem: str) -> None:
 
 
 def test_lines_are_numbered_and_long_ones_told() -> None:
-    text = b"\xef\xbb\xbfone\r\n\n  \ntwo\n" + b"x" * (3 * LONGEST) + b"\nthree"
+    text = b"\xef\xbb\xbfone\r\n\n  \ntwo\n" + b"x" * (3 * LONGEST_LINE) + b"\nthree"
     lines = list(json_lines(io.BytesIO(text), bytes.decode))
     assert [(line.number, line.value) for line in lines] == [(1, "one"), (4, "two"), (5, None), (6, "three")]
-    assert lines[2].problem == f"more than {LONGEST} bytes"
+    assert lines[2].problem == f"more than {LONGEST_LINE} bytes"
     assert lines[-1] == Line(6, "three", "", len(text))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from embedded import Server
-from match_ratings_worker.cli.line_batches import LONGEST, batches
+from match_ratings_worker.lines import LONGEST_LINE, line_batches
 from tests.support.clock import now_ms
 from tests.support.waiting import PATIENCE, until, until_at_rest
 
@@ -98,9 +98,11 @@ def test_many_wrong_lines_are_told_apart_and_not_all_of_them(call: Any, site: An
     assert inbox(site) == []
 
 
-def test_skip_bad_reports_wrong_lines_and_sends_the_others(call: Any, site: Any, file: Path) -> None:
-    file.write_bytes(lines(site.match("m-1"), b"\xff\x1b\n", b"x" * (LONGEST + 1) + b"\n", site.match("m-2")))
-    result = call("submit", str(file), "--skip-bad")
+def test_skip_invalid_reports_wrong_lines_and_sends_the_others(call: Any, site: Any, file: Path) -> None:
+    file.write_bytes(
+        lines(site.match("m-1"), b"\xff\x1b\n", b"x" * (LONGEST_LINE + 1) + b"\n", site.match("m-2"))
+    )
+    result = call("submit", str(file), "--skip-invalid")
     assert result.code == 0
     assert result.out == f"messages sent: 2 to {site.ladder}; wrong lines skipped: 2\n"
     assert [line.partition(": ")[0] for line in result.err.splitlines()] == ["line 2", "line 3"]
@@ -201,15 +203,15 @@ class Slow(io.BytesIO):
         return super().read1(self._step)
 
 
-@pytest.mark.parametrize("step", [1, 2, 3, 7, 100, LONGEST])
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 100, LONGEST_LINE])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n"])
 def test_lines_are_the_same_however_they_arrive(step: int, end: bytes) -> None:
     data = b"one\n\n  \r\n\xe2\x80\xa8two\r\nthree" + end
-    found = [line for batch in batches(Slow(data, step)) for line in batch.lines]
+    found = [line for batch in line_batches(Slow(data, step)) for line in batch.lines]
     assert found == [(1, b"one"), (4, b"\xe2\x80\xa8two"), (5, b"three")]
 
 
 def test_a_line_without_end_takes_no_more_memory_than_the_longest_allowed() -> None:
-    data = b"x" * (5 * LONGEST) + b"\nshort\n" + b"y" * (2 * LONGEST)
-    found = [line for batch in batches(io.BytesIO(data)) for line in batch.lines]
+    data = b"x" * (5 * LONGEST_LINE) + b"\nshort\n" + b"y" * (2 * LONGEST_LINE)
+    found = [line for batch in line_batches(io.BytesIO(data)) for line in batch.lines]
     assert found == [(1, None), (2, b"short"), (3, None)]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from match_ratings_worker.cli.console import note
+from match_ratings_worker.cli.console import print_note
 from match_ratings_worker.cli.exit_codes import EXIT_CODES_HELP, CommandError, ExitCode
 from match_ratings_worker.cli.lazy_group import LazyCommand, lazy_group
 
@@ -99,7 +99,7 @@ def call(arguments: Sequence[str]) -> int:
 
 
 def _fail(text: str, code: int) -> int:
-    note(f"{_NAME}: {text}")
+    print_note(f"{_NAME}: {text}")
     return code
 
 

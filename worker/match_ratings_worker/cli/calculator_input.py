@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from json import loads
-from math import isfinite
 from typing import Annotated, Any, Final
 
 import typer
 from pydantic import ValidationError
 
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, load_installation
-from match_ratings_worker.cli.options import time_of
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import load_installation
+from match_ratings_worker.cli.parameters import parse_numbers
 from match_ratings_worker.evaluation import Variant
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, Number, RatingSystem, State
 from match_ratings_worker.text import describe_problem, dotted, quote
-from match_ratings_worker.units import DAY_MS, now_ms
+from match_ratings_worker.units import DAY_MS
 
 __all__ = [
     "AtOption",
@@ -26,9 +26,6 @@ __all__ = [
     "WithOption",
     "choose_system",
     "figures_of",
-    "moment_of",
-    "number_of",
-    "numbers_of",
     "state_of",
     "system_with",
     "candidate_system",
@@ -78,14 +75,18 @@ def choose_system(
         system = load_installation().ladder(ladder).system
     else:
         if ladder is not None:
-            raise CommandError("--system: it makes no sense with --ladder, which has a system", WRONG_INPUT)
+            raise CommandError(
+                "--system: it makes no sense with --ladder, which has a system", ExitCode.WRONG_INPUT
+            )
         if name not in SYSTEMS:
             known = ", ".join(SYSTEMS)
-            raise CommandError(f"--system: {quote(name)} is not allowed; use one of {known}", WRONG_INPUT)
+            raise CommandError(
+                f"--system: {quote(name)} is not allowed; use one of {known}", ExitCode.WRONG_INPUT
+            )
         try:
             system = SYSTEMS[name]()
         except BrokenSystem as error:
-            raise CommandError(f"--system: {error}", WRONG_INPUT) from None
+            raise CommandError(f"--system: {error}", ExitCode.WRONG_INPUT) from None
     return _under(system_with(system, settings), rules, at)
 
 
@@ -96,11 +97,13 @@ def _under(system: RatingSystem, rules: str | None, at: int) -> RatingSystem:
         return system
     if rules not in system.versions:
         known = ", ".join(system.versions)
-        raise CommandError(f"--rules: {quote(rules)} is not allowed; {system.name} has {known}", WRONG_INPUT)
+        raise CommandError(
+            f"--rules: {quote(rules)} is not allowed; {system.name} has {known}", ExitCode.WRONG_INPUT
+        )
     system = system.with_rules(rules)
     if system.rules_at(at) != rules:
         text = f"{system.name}'s rules follow from the date of a game, at that time {system.rules_at(at)}"
-        raise CommandError(f"--rules: {quote(rules)} is not allowed; {text} (see --at)", WRONG_INPUT)
+        raise CommandError(f"--rules: {quote(rules)} is not allowed; {text} (see --at)", ExitCode.WRONG_INPUT)
     return system
 
 
@@ -113,7 +116,9 @@ def system_with(system: RatingSystem, settings: Sequence[str], *, option: str = 
     for text in settings:
         name, found, value = text.partition("=")
         if not found or not name:
-            raise CommandError(f"{option}: {quote(text)} is not allowed; use NAME=VALUE", WRONG_INPUT)
+            raise CommandError(
+                f"{option}: {quote(text)} is not allowed; use NAME=VALUE", ExitCode.WRONG_INPUT
+            )
         try:
             parsed: Any = loads(value)
         except ValueError:
@@ -131,7 +136,7 @@ def system_with(system: RatingSystem, settings: Sequence[str], *, option: str = 
         if item["type"] == "extra_forbidden":
             known = ", ".join(type(system).model_fields)
             text = f"{dotted(item['loc'])} is not a setting of {system.name}; it has {known}"
-        raise CommandError(f"{option}: {text}", WRONG_INPUT) from None
+        raise CommandError(f"{option}: {text}", ExitCode.WRONG_INPUT) from None
 
 
 def candidate_system(
@@ -148,39 +153,11 @@ def candidate_system(
         Variant.model_fields.keys() - type(system).model_fields.keys()
     ):
         if rules is not None:
-            raise CommandError("--rules: it makes no sense with a divisor or K of --set", WRONG_INPUT)
+            raise CommandError(
+                "--rules: it makes no sense with a divisor or K of --set", ExitCode.WRONG_INPUT
+            )
         return system_with(Variant(start=getattr(system, "start", 1500)), settings)
     return _under(system_with(system, settings), rules, at)
-
-
-def moment_of(name: str, text: str | None) -> int:
-    """A time in ms, as `time_of` reads it or in ms; now when there is none."""
-    now = now_ms()
-    if text is not None and text.isascii() and text.isdigit() and len(text) > 11:
-        return int(text[:15])
-    return now if text is None else time_of(name, text, now)
-
-
-def number_of(name: str, text: str, *, low: float | None = None, whole: bool = False) -> Number:
-    """A number; whole ones stay whole."""
-
-    try:
-        value: Number = int(text)
-    except ValueError:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-    if not isfinite(value) or (low is not None and value < low) or (whole and value != int(value)):
-        kind = "whole number" if whole else "number"
-        allowed = f"a {kind} from {low:g}" if low is not None else f"a {kind}"
-        raise CommandError(f"{name}: {quote(text)} is not allowed; use {allowed}", WRONG_INPUT)
-    return int(value) if whole else value
-
-
-def numbers_of(name: str, text: str, *, low: float | None = None, whole: bool = False) -> list[Number]:
-    """Numbers separated by commas."""
-    return [number_of(name, part.strip(), low=low, whole=whole) for part in text.split(",")]
 
 
 def figures_of(
@@ -195,13 +172,15 @@ def figures_of(
         known = (*_COMMON, *system.state_fields)
         if name not in known:
             allowed = f"{system.name} has {', '.join(known)}"
-            raise CommandError(f"{option}: {quote(name)} is not a figure of a player; {allowed}", WRONG_INPUT)
+            raise CommandError(
+                f"{option}: {quote(name)} is not a figure of a player; {allowed}", ExitCode.WRONG_INPUT
+            )
         low = 0.0 if name in _COMMON else None
         whole = name in ("games", "recent_games")
-        values = numbers_of(option if option != "--with" else f"--with {name}", text, low=low, whole=whole)
+        values = parse_numbers(option if option != "--with" else f"--with {name}", text, low=low, whole=whole)
         if len(values) > 2:
             allowed = "use one number, or two with a comma between them"
-            raise CommandError(f"{option}: {quote(text)} is not allowed; {allowed}", WRONG_INPUT)
+            raise CommandError(f"{option}: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
         for own, value in zip(found, values, strict=False):
             own[name] = value
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from match_ratings_worker.cli.installation import NOT_WRITTEN, WRONG_INPUT, CommandError
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.text import quote
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ def check(path: Path) -> None:
 
     if path.suffix.lower() not in _FORMATS:
         allowed = f"the file's name must end in {' or '.join(_FORMATS)}"
-        raise CommandError(f"--plot: {quote(str(path), 200)} is not allowed; {allowed}", WRONG_INPUT)
+        raise CommandError(f"--plot: {quote(str(path), 200)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
     if find_spec("matplotlib") is None:
         text = "matplotlib is not installed; it comes with the extra: pip install 'match-ratings[plots]'"
-        raise CommandError(f"--plot: {text}", WRONG_INPUT)
+        raise CommandError(f"--plot: {text}", ExitCode.WRONG_INPUT)
 
 
 def draw(found: Calibration, path: Path, title: str) -> None:
@@ -54,6 +54,6 @@ def draw(found: Calibration, path: Path, title: str) -> None:
         axes.grid(alpha=0.3)
         figure.savefig(path, dpi=150)
     except OSError as error:
-        raise CommandError(f"--plot: {path}: {error.strerror}", NOT_WRITTEN) from None
+        raise CommandError(f"--plot: {path}: {error.strerror}", ExitCode.FAILED) from None
     finally:
         pyplot.close(figure)

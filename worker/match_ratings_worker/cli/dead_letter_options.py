@@ -12,8 +12,8 @@ import typer
 
 from match_ratings import Reason
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import checked_id
-from match_ratings_worker.cli.options import reason, time_of, user_name
+from match_ratings_worker.cli.options import reason, user_name
+from match_ratings_worker.cli.parameters import checked_id, parse_time
 from match_ratings_worker.dead_letters import DeadLetterFilter
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
@@ -60,8 +60,8 @@ def _filter(
     return DeadLetterFilter(
         ids=tuple(dict.fromkeys(map(checked_letter_id, ids or ()))),
         reasons=frozenset(map(_checked_reason, reasons or ())),
-        since=None if since is None else time_of("--since", since, now),
-        before=None if before is None else time_of("--before", before, now),
+        since=None if since is None else parse_time("--since", since, now),
+        before=None if before is None else parse_time("--before", before, now),
         player=None if player is None else checked_id("--player", player),
         match_id=None if match_id is None else checked_id("--match", match_id),
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from match_ratings_worker.calculators import Played
-from match_ratings_worker.cli.calculator_input import number_of
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.parameters import parse_number
 from match_ratings_worker.text import quote
 
 __all__ = ["read_games"]
@@ -39,7 +39,7 @@ def _argument(text: str) -> Played:
     opponent, _, rd = rating.partition("/")
     if not found:
         allowed = "use OPPONENT:SCORE, with an RD as OPPONENT/RD:SCORE, with a cube or length as ...@4"
-        raise CommandError(f"GAME: {quote(text)} is not allowed; {allowed}", WRONG_INPUT)
+        raise CommandError(f"GAME: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
     row = {"opponent": opponent, "score": score, "rd": rd, "cube": at, "length": at}
     return _played("GAME", row)
 
@@ -50,7 +50,9 @@ def _lines(file: str) -> list[str]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise CommandError(f"--file: {quote(file, 200)} cannot be read: {why}", WRONG_INPUT) from None
+        raise CommandError(
+            f"--file: {quote(file, 200)} cannot be read: {why}", ExitCode.WRONG_INPUT
+        ) from None
     return text.splitlines()
 
 
@@ -66,7 +68,7 @@ def _rows(lines: Sequence[str]) -> Iterable[Played]:
             except ValueError:
                 row = None
             if not isinstance(row, dict):
-                raise CommandError(f"--file: line {number} is not a JSON object", WRONG_INPUT)
+                raise CommandError(f"--file: line {number} is not a JSON object", ExitCode.WRONG_INPUT)
             yield _played(f"line {number}", {name: _text(value) for name, value in row.items()})
         return
     reader = DictReader(lines, skipinitialspace=True)
@@ -74,7 +76,7 @@ def _rows(lines: Sequence[str]) -> Iterable[Played]:
     if not {"opponent", "score"} <= set(titles):
         known = ", ".join(_COLUMNS)
         text = f"--file: the first line is {quote(first)}; it must name the columns, of {known}"
-        raise CommandError(text, WRONG_INPUT)
+        raise CommandError(text, ExitCode.WRONG_INPUT)
     for found in reader:
         yield _played(f"line {reader.line_num}", {name: value or "" for name, value in found.items() if name})
 
@@ -89,13 +91,13 @@ def _played(where: str, row: dict[str, str]) -> Played:
     score = row.get("score", "")
     if score not in _SCORES and score not in ("1.0", "0.0"):
         allowed = "use 1, 0.5 or 0, or win, draw or loss"
-        raise CommandError(f"{where}: score: {quote(score)} is not allowed; {allowed}", WRONG_INPUT)
+        raise CommandError(f"{where}: score: {quote(score)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
     cube, length = row.get("cube", ""), row.get("length", "")
     rd = row.get("rd", "")
     return Played(
-        number_of(f"{where}: opponent", row.get("opponent", "")),
+        parse_number(f"{where}: opponent", row.get("opponent", "")),
         _SCORES[score] if score in _SCORES else float(score),
-        float(number_of(f"{where}: rd", rd, low=0)) if rd else None,
-        int(number_of(f"{where}: cube", cube, low=1, whole=True)) if cube else 1,
-        int(number_of(f"{where}: length", length, low=1, whole=True)) if length else None,
+        float(parse_number(f"{where}: rd", rd, low=0)) if rd else None,
+        int(parse_number(f"{where}: cube", cube, low=1, whole=True)) if cube else 1,
+        int(parse_number(f"{where}: length", length, low=1, whole=True)) if length else None,
     )

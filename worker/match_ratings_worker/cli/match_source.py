@@ -13,11 +13,11 @@ from redis.asyncio import Redis
 from match_ratings import Cause, RatingUpdated
 from match_ratings.messages import MESSAGE_TYPES
 from match_ratings_worker.cli.commands.archive import archived
-from match_ratings_worker.cli.console import note
-from match_ratings_worker.cli.input_files import Wrong, opened
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, Installation
-from match_ratings_worker.cli.line_batches import batches
-from match_ratings_worker.cli.progress import Tell
+from match_ratings_worker.cli.console import print_note
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.input_files import InvalidLines, open_input
+from match_ratings_worker.cli.installation import Installation
+from match_ratings_worker.cli.progress import ProgressCallback
 from match_ratings_worker.cli.redis_errors import run
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message
 from match_ratings_worker.evaluation.simulation import prediction_of
@@ -25,6 +25,7 @@ from match_ratings_worker.ladder_settings import adopted_settings as adoption
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger.read_ledger import Ledger, LedgerTrimmed
+from match_ratings_worker.lines import line_batches
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.text import describe_error
@@ -64,15 +65,15 @@ class Source:
     def remarks(self) -> None:
         """Says on standard error what is not as it seems."""
         if self.partial_histories:
-            note(
+            print_note(
                 f"{self.partial_histories} players were rated before what is kept of the ledger begins; "
                 "they start with the rating they had then"
             )
         if self.elsewhere:
-            note(f"{self.elsewhere} lines are of other ladders and were left out")
+            print_note(f"{self.elsewhere} lines are of other ladders and were left out")
 
 
-def load(site: Installation, ladder: Ladder, keys: Keys, file: str | None, tell: Tell) -> Source:
+def load(site: Installation, ladder: Ladder, keys: Keys, file: str | None, tell: ProgressCallback) -> Source:
     """Reads a file, or the ladder's ledger with its archive. What is wrong is a Fault."""
 
     source = Source(ladder.system)
@@ -96,7 +97,12 @@ def _take(source: Source, reader: LedgerReader, event: RatingUpdated, system: Ra
 
 
 def _read_ledger(
-    source: Source, reader: LedgerReader, site: Installation, ladder: Ladder, keys: Keys, tell: Tell
+    source: Source,
+    reader: LedgerReader,
+    site: Installation,
+    ladder: Ladder,
+    keys: Keys,
+    tell: ProgressCallback,
 ) -> None:
 
     async def act(redis: Redis) -> None:
@@ -113,7 +119,7 @@ def _read_ledger(
                         event = RatingUpdated.model_validate_json(raw)
                     except ValidationError:
                         raise CommandError(
-                            f"event {ledger_id} of the ledger cannot be read", WRONG_INPUT
+                            f"event {ledger_id} of the ledger cannot be read", ExitCode.WRONG_INPUT
                         ) from None
                     _take(source, reader, event, rulebook.system_of(ledger_id, event))
                 done += len(page)
@@ -123,14 +129,16 @@ def _read_ledger(
         run(site.settings.redis_url, act)
     except LedgerTrimmed:
         text = "events were trimmed before they were read; call it again"
-        raise CommandError(f"ladder {ladder.name}: {text}", WRONG_INPUT) from None
+        raise CommandError(f"ladder {ladder.name}: {text}", ExitCode.WRONG_INPUT) from None
 
 
-def _read_file(source: Source, reader: LedgerReader, ladder: Ladder, file: str, tell: Tell) -> None:
+def _read_file(
+    source: Source, reader: LedgerReader, ladder: Ladder, file: str, tell: ProgressCallback
+) -> None:
 
-    wrong, lines = Wrong(), 0
-    with opened(file) as found:
-        for batch in batches(found.file):  # type: ignore[arg-type]  # a BinaryIO of a file has read1
+    wrong, lines = InvalidLines(), 0
+    with open_input(file) as found:
+        for batch in line_batches(found.file):
             for line in batch.lines:
                 lines += 1
                 try:

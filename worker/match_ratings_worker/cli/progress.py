@@ -1,4 +1,4 @@
-"""Shows on a terminal how far something has come that is done in several steps."""
+"""Show on a terminal that a command is working, and how much of its work is done."""
 
 from __future__ import annotations
 
@@ -6,32 +6,50 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Tell", "steps"]
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
-#: Told what is being done, how much of it is done, and how much there is.
-Tell = Callable[[str, int, int], None]
+__all__ = ["ProgressCallback", "progress_bar", "spinner"]
+
+#: Gets the current step, how much of it is done, and its total (None: not known).
+ProgressCallback = Callable[[str, int, int | None], None]
 
 
 @contextmanager
-def steps(*, wanted: bool = True) -> Iterator[Tell]:
-    """One line on standard error for the step that is going on; it yields what to tell."""
-    if not wanted or not sys.stderr.isatty():
-        yield lambda what, done, total: None
+def spinner(step: str) -> Iterator[None]:
+    """Show that a step of unknown length is running."""
+    if not sys.stderr.isatty():
+        yield
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    with Console(stderr=True).status(step):
+        yield
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    # What is printed meanwhile goes to standard output, wherever that leads.
+
+@contextmanager
+def progress_bar(*, in_bytes: bool = False, visible: bool = True) -> Iterator[ProgressCallback]:
+    """Show one line on standard error for the current step; yield the function that updates it."""
+    if not visible or not sys.stderr.isatty():
+        yield lambda step, done, total: None
+        return
+    amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn()
+    # The results go to standard output, wherever that leads.
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
         task = bar.add_task("", total=None)
-        shown = ""
+        current = ""
 
-        def tell(what: str, done: int, total: int) -> None:
-            nonlocal shown
-            if what != shown:  # its speed is not that of the step before
-                bar.reset(task, description=what, total=total)
-                shown = what
+        def update(step: str, done: int, total: int | None) -> None:
+            nonlocal current
+            if step != current:  # each step has a speed of its own
+                bar.reset(task, description=step, total=total)
+                current = step
             bar.update(task, completed=done, total=total)
 
-        yield tell
+        yield update

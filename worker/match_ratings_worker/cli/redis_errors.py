@@ -9,7 +9,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from match_ratings_worker.cli.installation import UNAVAILABLE, WRONG_INPUT, CommandError, Installation
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import Installation
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -33,7 +34,7 @@ def connection(url: str) -> Redis:
         # What is wrong is not repeated: it may be a piece of a password.
         form = "redis://[user:password@]host[:port][/database], with what is special in it %-encoded"
         text = f"RATINGS_REDIS_URL: the value is not allowed: it cannot be read as {form}"
-        raise CommandError(text, WRONG_INPUT) from None
+        raise CommandError(text, ExitCode.WRONG_INPUT) from None
     return redis
 
 
@@ -50,7 +51,7 @@ def run(url: str, act: Callable[[Redis], Awaitable[T]]) -> T:
     except refusals() as error:
         raise unavailable(url, error) from None
     except Unreadable as error:
-        raise CommandError(str(error), UNAVAILABLE) from None
+        raise CommandError(str(error), ExitCode.UNAVAILABLE) from None
 
 
 def run_on_ladder(
@@ -64,7 +65,7 @@ def run_on_ladder(
     try:
         return run(settings.redis_url, lambda redis: act(ladder_handle(redis, settings, chosen)))
     except ArchiveError as error:
-        raise CommandError(str(error), UNAVAILABLE) from None
+        raise CommandError(str(error), ExitCode.UNAVAILABLE) from None
 
 
 def refusals() -> tuple[type[Exception], ...]:
@@ -80,11 +81,11 @@ def unavailable(url: str, error: Exception) -> CommandError:
 
     place = _place(url)
     if isinstance(error, exceptions.AuthenticationError | exceptions.AuthorizationError):
-        return CommandError(f"Redis at {place} refuses the user or password of its URL", UNAVAILABLE)
+        return CommandError(f"Redis at {place} refuses the user or password of its URL", ExitCode.UNAVAILABLE)
     lost = exceptions.ConnectionError, exceptions.TimeoutError, exceptions.RedisClusterException
     if isinstance(error, lost):
-        return CommandError(f"Redis at {place} is not reachable: {_reason(error)}", UNAVAILABLE)
-    return CommandError(f"Redis at {place} refuses: {_short(error)}", UNAVAILABLE)
+        return CommandError(f"Redis at {place} is not reachable: {_reason(error)}", ExitCode.UNAVAILABLE)
+    return CommandError(f"Redis at {place} refuses: {_short(error)}", ExitCode.UNAVAILABLE)
 
 
 def _place(url: str) -> str:

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
+from match_ratings_worker.lines import LONGEST_LINE, numbered_lines
 from match_ratings_worker.migration.player_records import InvalidLine
 from match_ratings_worker.text import quote
 
-__all__ = ["LONGEST", "Line", "Source", "csv_lines", "json_lines"]
+__all__ = ["Line", "csv_lines", "json_lines"]
 
 T = TypeVar("T")
-
-#: Bytes of the longest line that is read.
-LONGEST: Final = 1024 * 1024
-
-_BOM: Final = b"\xef\xbb\xbf"
-
-
-class Source(Protocol):
-    """A binary file."""
-
-    def readline(self, limit: int, /) -> bytes:
-        """The next line, at most `limit` bytes of it; nothing at the end."""
 
 
 class Line(NamedTuple, Generic[T]):
@@ -38,17 +27,17 @@ class Line(NamedTuple, Generic[T]):
     read: int
 
 
-def json_lines(source: Source, parse: Callable[[bytes], T]) -> Iterator[Line[T]]:
+def json_lines(source: BinaryIO, parse: Callable[[bytes], T]) -> Iterator[Line[T]]:
     """Each line as `parse` makes it; `parse` raises WrongLine."""
-    for number, raw, read in _lines(source):
-        if len(raw) > LONGEST:
-            yield Line(number, None, f"more than {LONGEST} bytes", read)
+    for number, raw, read in numbered_lines(source):
+        if len(raw) > LONGEST_LINE:
+            yield Line(number, None, f"more than {LONGEST_LINE} bytes", read)
         elif stripped := raw.strip():
             yield _parsed(number, parse, stripped, read)
 
 
 def csv_lines(
-    source: Source, parse: Callable[[Mapping[str, str]], T], names: Sequence[str], required: Sequence[str]
+    source: BinaryIO, parse: Callable[[Mapping[str, str]], T], names: Sequence[str], required: Sequence[str]
 ) -> Iterator[Line[T]]:
     """Each row below the titles as `parse` makes it from its cells, empty ones left out.
 
@@ -58,14 +47,14 @@ def csv_lines(
 
     def texts() -> Iterator[str]:
         nonlocal read, number
-        for number_now, raw, read_now in _lines(source):
+        for number_now, raw, read_now in numbered_lines(source):
             number, read = number_now, read_now
-            if len(raw) > LONGEST:
-                msg = f"more than {LONGEST} bytes"
+            if len(raw) > LONGEST_LINE:
+                msg = f"more than {LONGEST_LINE} bytes"
                 raise csv.Error(msg)
             yield raw.decode("utf-8", "surrogateescape")
 
-    csv.field_size_limit(LONGEST)
+    csv.field_size_limit(LONGEST_LINE)
     rows = csv.reader(texts(), strict=True)
     try:
         titles = [title.strip() for title in next(rows, [])]
@@ -103,17 +92,3 @@ def _wrong_titles(titles: list[str], names: Sequence[str], required: Sequence[st
             return f"there are two columns {title}"
     missing = [name for name in required if name not in titles]
     return f"there is no column {missing[0]}" if missing else ""
-
-
-def _lines(source: Source) -> Iterator[tuple[int, bytes, int]]:
-    """Numbers, bytes and bytes read so far; of a line that is too long its beginning."""
-    number = read = 0
-    while raw := source.readline(LONGEST + 1):
-        number, read = number + 1, read + len(raw)
-        if number == 1:
-            raw = raw.removeprefix(_BOM)
-        yield number, raw, read
-        rest = raw
-        while len(rest) > LONGEST and not rest.endswith(b"\n"):
-            rest = source.readline(LONGEST + 1)
-            read += len(rest)

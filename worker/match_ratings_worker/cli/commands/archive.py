@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from match_ratings_worker.cli.console import fields, heading, moment, note, print_json
-from match_ratings_worker.cli.installation import (
-    NOT_WRITTEN,
-    UNAVAILABLE,
-    WRONG_INPUT,
-    CommandError,
-    Installation,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.console import format_time, print_fields, print_heading, print_json, print_note
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import Installation, JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import YesOption, ask
 from match_ratings_worker.cli.redis_errors import run
 
@@ -51,7 +43,7 @@ def open_archive(site: Installation, *, writable: bool = False) -> Iterator[Arch
         with Archive(path, writable=writable) as archive:
             yield archive
     except ArchiveError as error:
-        raise CommandError(f"RATINGS_ARCHIVE: {error}", UNAVAILABLE) from None
+        raise CommandError(f"RATINGS_ARCHIVE: {error}", ExitCode.UNAVAILABLE) from None
 
 
 @contextmanager
@@ -92,18 +84,18 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
     if json:
         print_json(found)
         return
-    heading(f"Archive of ladder {chosen.name}")
+    print_heading(f"Archive of ladder {chosen.name}")
     pairs = [("place", found["place"] or "none yet")]
     pairs += [
         ("has events up to", found["upto"] if found["upto"] != "0-0" else "-"),
-        ("last written", moment(found["written_at"])),
+        ("last written", format_time(found["written_at"])),
     ]
     if "file" in found:
         mine = "the ladder's archive" if found["ours"] else "NOT the ladder's archive"
         pairs.append(("file here", f"{found['file']}, {mine}"))
         pairs.append(("events in it", f"{found['archived_events']}, the last {found['last']}"))
     pairs.append(("events in Redis", f"{found['kept_events']}, the last {found['newest']}"))
-    fields(pairs)
+    print_fields(pairs)
 
 
 @app.command("adopt", short_help="Make this file the ladder's archive.")
@@ -116,16 +108,18 @@ def adopt(yes: YesOption = False, ladder: LadderOption = None) -> None:
     site = load_installation()
     chosen, keys = site.named(ladder)
     if site.settings.archive is None:
-        raise CommandError("RATINGS_ARCHIVE: it is not set", WRONG_INPUT)
+        raise CommandError("RATINGS_ARCHIVE: it is not set", ExitCode.WRONG_INPUT)
     if site.settings.shadow:
-        raise CommandError("RATINGS_SHADOW: a shadow has no archive", NOT_WRITTEN)
+        raise CommandError("RATINGS_SHADOW: a shadow has no archive", ExitCode.FAILED)
 
     async def act(redis: Redis) -> None:
         from match_ratings_worker.ledger.archive_and_trim import Archiver
 
         with open_archive(site, writable=True) as archive:
             assert archive is not None
-            note(f"{archive.path} has events of ladder {chosen.name} up to {archive.last(chosen.name)}.")
+            print_note(
+                f"{archive.path} has events of ladder {chosen.name} up to {archive.last(chosen.name)}."
+            )
             if not yes:
                 ask("Make it the ladder's archive?")
             await Archiver(redis, archive, keep=0).adopt(chosen.name, keys)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from match_ratings_worker.cli.commands.archive import archived
-from match_ratings_worker.cli.console import heading, moment, note, print_json
-from match_ratings_worker.cli.installation import NOT_FOUND, JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.console import format_time, print_heading, print_json, print_note
+from match_ratings_worker.cli.exit_codes import ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.redis_errors import run
 from match_ratings_worker.text import printable
 
@@ -45,7 +46,7 @@ def audit(
     async def act(redis: Redis) -> Report:
         from match_ratings_worker.audit import audit
 
-        with archived(site, chosen.name) as shelf, steps() as tell:
+        with archived(site, chosen.name) as shelf, progress_bar() as tell:
             return await audit(
                 redis,
                 keys,
@@ -63,7 +64,7 @@ def audit(
     else:
         _print(report, chosen.name, repair=repair)
     if report.left:
-        raise typer.Exit(NOT_FOUND)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _print(report: Report, ladder: str, *, repair: bool) -> None:
@@ -71,17 +72,17 @@ def _print(report: Report, ladder: str, *, repair: bool) -> None:
         print(_line(difference.text))
     if report.total > len(report.first):
         print(f"... and {report.total - len(report.first)} more")
-    heading(f"ladder {ladder}: {report.events} events, {report.players} players; {_vouched(report)}")
+    print_heading(f"ladder {ladder}: {report.events} events, {report.players} players; {_vouched(report)}")
     if not report.total:
-        heading("nothing differs")
+        print_heading("nothing differs")
         return
     kinds = ", ".join(f"{kind.value} {count}" for kind, count in report.counts.most_common())
-    heading(f"differences: {report.total} ({kinds})")
+    print_heading(f"differences: {report.total} ({kinds})")
     if repair:
         players = f"{report.repaired} {'player' if report.repaired == 1 else 'players'}"
-        heading(f"repaired: {report.settled}, of {players}; ratings are never changed")
+        print_heading(f"repaired: {report.settled}, of {players}; ratings are never changed")
     elif any(difference.repairable for difference in report.first):
-        note("leaderboard, windows and open periods can be rebuilt with --repair")
+        print_note("leaderboard, windows and open periods can be rebuilt with --repair")
 
 
 def _line(text: str) -> str:
@@ -102,7 +103,7 @@ def _vouched(report: Report) -> str:
         parts.append(f"{report.unvouched} more have no event that is kept")
     if report.voids_unvouched:
         parts.append(f"{report.voids_unvouched} matches taken back are no longer kept")
-    return f"vouched for from {moment(report.since)} on: {', '.join(parts)}"
+    return f"vouched for from {format_time(report.since)} on: {', '.join(parts)}"
 
 
 def _document(report: Report, ladder: str) -> dict[str, Any]:

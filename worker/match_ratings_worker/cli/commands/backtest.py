@@ -7,25 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.calculator_input import (
-    RulesOption,
-    SetOption,
-    SystemOption,
-    candidate_system,
-    number_of,
-)
+from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
 from match_ratings_worker.cli.commands.calibrate import fitted
-from match_ratings_worker.cli.console import Column, Sheet, heading, print_json
-from match_ratings_worker.cli.installation import (
-    NOT_FOUND,
-    WRONG_INPUT,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.console import Column, Table, print_heading, print_json
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, Source, load
-from match_ratings_worker.cli.progress import Tell, steps
+from match_ratings_worker.cli.parameters import parse_number
+from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.evaluation import Calibration, Trial, run_trial
 from match_ratings_worker.evaluation.backtest_trial import most_active
 from match_ratings_worker.rating import RatingSystem
@@ -58,14 +47,14 @@ def backtest(
     """
     site = load_installation()
     chosen, keys = site.named(ladder)
-    fewest = int(number_of("--min-games", min_games, low=0, whole=True))
-    count = int(number_of("--heaviest", most_active, low=1, whole=True))
+    fewest = int(parse_number("--min-games", min_games, low=0, whole=True))
+    count = int(parse_number("--heaviest", most_active, low=1, whole=True))
     now = now_ms()
     if system is None and not settings and rules is None:
         raise CommandError(
-            "--system, --set or --rules: one of them is required, to compare with", WRONG_INPUT
+            "--system, --set or --rules: one of them is required, to compare with", ExitCode.WRONG_INPUT
         )
-    with steps() as tell:
+    with progress_bar() as tell:
         source = load(site, chosen, keys, file, tell)
         tried = candidate_system(source.system, system, settings or (), rules, now)
         trials = _run(source, tried, count, tell)
@@ -74,7 +63,7 @@ def backtest(
     quality = ours.quality(theirs, min_games=fewest), theirs.quality(ours, min_games=fewest)
     if quality[0] is None or quality[1] is None:
         text = "there are no matches that both predict"
-        raise CommandError(f"ladder {chosen.name}: {text} (--min-games {fewest})", NOT_FOUND)
+        raise CommandError(f"ladder {chosen.name}: {text} (--min-games {fewest})", ExitCode.FAILED)
     advantage = theirs.advantage(ours, min_games=fewest)
     if json:
         print_json(
@@ -87,15 +76,17 @@ def backtest(
             }
         )
         return
-    heading(f"ladder {chosen.name}: {quality[0].matches} matches that both predict, rated from the start")
+    print_heading(
+        f"ladder {chosen.name}: {quality[0].matches} matches that both predict, rated from the start"
+    )
     names = (f"now: {ours.system.name}", f"tried: {_named(source.system, tried)}")
-    sheet = Sheet(Column(""), *(Column(name, right=True) for name in names))
+    sheet = Table(Column(""), *(Column(name, right=True) for name in names))
     sheet.add(_rows((ours, theirs), (quality[0], quality[1]), fewest))
     print()
-    heading(_verdict(*advantage))
+    print_heading(_verdict(*advantage))
 
 
-def _run(source: Source, tried: RatingSystem, count: int, tell: Tell) -> tuple[Trial, Trial]:
+def _run(source: Source, tried: RatingSystem, count: int, tell: ProgressCallback) -> tuple[Trial, Trial]:
 
     watched, done, total = most_active(source.records, count), 0, 2 * len(source.records)
 

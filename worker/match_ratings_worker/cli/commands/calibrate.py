@@ -8,25 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.calculator_input import (
-    RulesOption,
-    SetOption,
-    SystemOption,
-    candidate_system,
-    number_of,
-)
+from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
 from match_ratings_worker.cli.calibration_plot import check, draw
-from match_ratings_worker.cli.console import Column, Sheet, fields, heading, print_json
-from match_ratings_worker.cli.installation import (
-    NOT_FOUND,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.console import Column, Table, print_fields, print_heading, print_json
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, load
-from match_ratings_worker.cli.options import time_of
-from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.parameters import parse_number, parse_time
+from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.evaluation import Calibration, Prediction, Sample, run_trial
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
@@ -65,12 +54,12 @@ def calibrate(
         check(plot)
     site = load_installation()
     chosen, keys = site.named(ladder)
-    fewest = int(number_of("--min-games", min_games, low=0, whole=True))
-    step = float(number_of("--width", width, low=1))
+    fewest = int(parse_number("--min-games", min_games, low=0, whole=True))
+    step = float(parse_number("--width", width, low=1))
     now = now_ms()
-    first = 0 if since is None else time_of("--since", since, now)
-    last = 2**62 if until is None else time_of("--until", until, now)
-    with steps() as tell:
+    first = 0 if since is None else parse_time("--since", since, now)
+    last = 2**62 if until is None else parse_time("--until", until, now)
+    with progress_bar() as tell:
         source = load(site, chosen, keys, file, tell)
         used = candidate_system(source.system, system, settings or (), rules, now)
         anew = used != source.system or not source.events
@@ -92,7 +81,7 @@ def calibrate(
         found = sample.calibration(width=step)
     source.remarks()
     if found is None:
-        raise CommandError(f"ladder {chosen.name}: there are no matches to look at", NOT_FOUND)
+        raise CommandError(f"ladder {chosen.name}: there are no matches to look at", ExitCode.FAILED)
     how = "rated anew from the start" if anew else "as they were expected when they were rated"
     if plot is not None:
         draw(found, plot, f"{chosen.name}: {found.matches} matches, {used.name}")
@@ -100,14 +89,14 @@ def calibrate(
         document: dict[str, Any] = {"ladder": chosen.name, "system": used.name, "anew": anew}
         print_json({**document, "divisor": used.divisor_at(now), **asdict(found)})
         return
-    heading(f"ladder {chosen.name}: {found.matches} matches, {how} ({used.name})")
+    print_heading(f"ladder {chosen.name}: {found.matches} matches, {how} ({used.name})")
     _print(found, used, now)
     if plot is not None:
         print(f"plot: {plot}")
 
 
 def _print(found: Calibration, system: RatingSystem, now: int) -> None:
-    sheet = Sheet(
+    sheet = Table(
         Column("gap"),
         Column("matches", right=True),
         Column("mean gap", right=True),
@@ -133,7 +122,7 @@ def _print(found: Calibration, system: RatingSystem, now: int) -> None:
         for item in found.bins
     )
     print()
-    fields(
+    print_fields(
         [
             ("log loss", f"{found.log_loss:.5f} (0.69315 for 50 % throughout)"),
             ("Brier score", f"{found.brier:.5f}"),

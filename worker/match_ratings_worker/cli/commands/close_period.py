@@ -7,26 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from match_ratings_worker.cli.calculator_input import moment_of
 from match_ratings_worker.cli.console import (
     Column,
-    Sheet,
-    busy,
-    heading,
-    moment,
-    note,
-    number,
+    Table,
+    format_change,
+    format_number,
+    format_time,
+    print_heading,
     print_json,
-    signed,
+    print_note,
 )
-from match_ratings_worker.cli.installation import (
-    UNAVAILABLE,
-    WRONG_INPUT,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.parameters import time_or_now
+from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run
 
 if TYPE_CHECKING:
@@ -60,11 +54,11 @@ def close_period(
     since it may be a game of the period. Calling it again, or killing it, does no harm.
     """
     if early and until is not None:
-        raise CommandError("--early: it makes no sense with --until", WRONG_INPUT)
+        raise CommandError("--early: it makes no sense with --until", ExitCode.WRONG_INPUT)
     site = load_installation()
     chosen, keys = site.named(ladder)
-    wanted = None if until is None else moment_of("--until", until)
-    sheet = Sheet(
+    wanted = None if until is None else time_or_now("--until", until)
+    sheet = Table(
         Column("before", right=True),
         Column("change", right=True),
         Column("after", right=True, style="bold"),
@@ -88,48 +82,52 @@ def close_period(
 
         now = await queries.server_time(redis, keys.inbox)
         if wanted is not None and wanted > now:
-            text = f"--until: {moment(wanted)} has not come yet; --early ends periods that have not ended"
-            raise CommandError(text, WRONG_INPUT)
+            text = (
+                f"--until: {format_time(wanted)} has not come yet; --early ends periods that have not ended"
+            )
+            raise CommandError(text, ExitCode.WRONG_INPUT)
         if early and await redis.xlen(keys.inbox):
             raise CommandError(
-                "--early: messages wait in the inbox; let the workers finish them first", WRONG_INPUT
+                "--early: messages wait in the inbox; let the workers finish them first", ExitCode.WRONG_INPUT
             )
         horizon = site.settings.horizon_ms
         try:
             store = await adopted_store(redis, chosen.name, chosen.system, horizon=horizon, keys=keys)
         except UnknownSettings as error:
-            raise CommandError(str(error), WRONG_INPUT) from None
+            raise CommandError(str(error), ExitCode.WRONG_INPUT) from None
         grace = None if wanted is None else 0
         closing = Closing(store, until=wanted, grace=grace, early=early, dry=dry_run)
-        with busy("Closing"):
+        with spinner("Closing"):
             try:
                 async for found in closing.run():
                     show(found)
             except RuntimeError as error:
-                raise CommandError(f"a period could not be closed: {error}", UNAVAILABLE) from None
+                raise CommandError(f"a period could not be closed: {error}", ExitCode.UNAVAILABLE) from None
         return store.system, closing
 
     system, closing = run(site.settings.redis_url, act)
     if system.period_grace is None and not closing.closed:
-        note(f"ladder {chosen.name} is rated by game ({system.name}); there are no periods to close")
+        print_note(f"ladder {chosen.name} is rated by game ({system.name}); there are no periods to close")
         return
     if not json:
         verb = "would be closed" if dry_run else "closed"
-        ended = f" that ended by {moment(closing.until)}" if closing.until is not None else ""
-        heading(f"ladder {chosen.name}: {closing.closed} players' periods{ended} {verb}")
+        ended = f" that ended by {format_time(closing.until)}" if closing.until is not None else ""
+        print_heading(f"ladder {chosen.name}: {closing.closed} players' periods{ended} {verb}")
     if closing.passed:
-        note(f"{closing.passed} players were passed over: their stored state has no period that is over")
+        print_note(
+            f"{closing.passed} players were passed over: their stored state has no period that is over"
+        )
     if closing.waiting:
-        note("messages wait in the inbox; periods that they may belong to stay open")
+        print_note("messages wait in the inbox; periods that they may belong to stay open")
 
 
 def _row(item: Closed) -> tuple[str, ...]:
     return (
-        number(item.before),
-        signed(item.change),
-        number(item.after),
-        number(item.k),
+        format_number(item.before),
+        format_change(item.change),
+        format_number(item.after),
+        format_number(item.k),
         str(item.games),
-        moment(item.ended),
+        format_time(item.ended),
         item.player,
     )

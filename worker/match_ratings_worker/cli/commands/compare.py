@@ -10,25 +10,18 @@ import typer
 from match_ratings_worker.cli.commands.archive import archived
 from match_ratings_worker.cli.console import (
     Column,
-    Sheet,
-    fields,
-    heading,
-    number,
+    Table,
+    format_change,
+    format_number,
+    print_fields,
+    print_heading,
     print_json,
-    progress,
-    signed,
 )
-from match_ratings_worker.cli.input_files import Opened, Wrong, opened
-from match_ratings_worker.cli.installation import (
-    WRONG_INPUT,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-    whole_number,
-)
-from match_ratings_worker.cli.options import time_of
-from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_input
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.parameters import integer_option, parse_time
+from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.redis_errors import run
 
 if TYPE_CHECKING:
@@ -65,7 +58,7 @@ def compare(
     ] = None,
     top: Annotated[
         int,
-        typer.Option("--top", parser=whole_number("--top", 0, 10_000), metavar="N", help="How many to name."),
+        integer_option("--top", 0, 10_000, help="How many to name."),
     ] = 10,
     ladder: LadderOption = None,
     json: JsonOption = False,
@@ -83,7 +76,9 @@ def compare(
     if tolerance is None:
         tolerance = 0.0 if chosen.system.integer_ratings else 1e-6
     if not 0 <= tolerance <= 1000:
-        raise CommandError(f"--tolerance: {tolerance:g} is not allowed; use 0 to 1000 points", WRONG_INPUT)
+        raise CommandError(
+            f"--tolerance: {tolerance:g} is not allowed; use 0 to 1000 points", ExitCode.WRONG_INPUT
+        )
 
     async def act(redis: Redis) -> Result:
         from match_ratings_worker.ledger.read_ledger import Ledger
@@ -92,10 +87,10 @@ def compare(
         from match_ratings_worker.storage.keys import Keys
 
         now = await server_time(redis, Keys(chosen.name).inbox)
-        first = 0 if since is None else time_of("--since", since, now)
-        between = range(first, 2**63 if until is None else time_of("--until", until, now))
+        first = 0 if since is None else parse_time("--since", since, now)
+        between = range(first, 2**63 if until is None else parse_time("--until", until, now))
         comparison = Comparison(tolerance=tolerance, top=top)
-        with opened(file) as source:
+        with open_input(file) as source:
             await _read(source, comparison, between)
         keys = Keys(chosen.name, shadow=not authoritative)
         with archived(site, chosen.name, wanted=authoritative) as shelf:
@@ -114,7 +109,7 @@ def compare(
         raise CommandError(f"the raters differ: {parts}", _DIFFERENT)
 
 
-async def _read(source: Opened, comparison: Comparison, between: range) -> None:
+async def _read(source: InputFile, comparison: Comparison, between: range) -> None:
     from match_ratings_worker.migration.compare_raters import Old, read_old
     from match_ratings_worker.migration.csv_json_lines import json_lines
 
@@ -124,14 +119,14 @@ async def _read(source: Opened, comparison: Comparison, between: range) -> None:
             comparison.add(old)
         return old
 
-    wrong, lines = Wrong(), 0
-    with progress("Reading", source.size) as advance:
+    wrong, lines = InvalidLines(), 0
+    with progress_bar(in_bytes=True) as progress:
         for line in json_lines(source.file, take):
             lines += 1
             if line.value is None:
                 wrong.add(line.number, line.problem)
             if lines % _PAGE == 0:
-                advance(line.read)
+                progress("Reading", line.read, source.size)
                 await asyncio.sleep(0)  # for Ctrl-C
     wrong.refuse(lines, "nothing was compared")
 
@@ -140,7 +135,7 @@ async def _meet(ledger: Ledger, comparison: Comparison, between: range) -> None:
     from match_ratings_worker.migration.compare_raters import read_event
 
     done, total = 0, await ledger.size()
-    with steps() as tell:
+    with progress_bar() as tell:
         async for page in ledger.pages("0-0"):
             for ledger_id, raw in page:
                 event = read_event(ledger_id, raw)
@@ -151,11 +146,11 @@ async def _meet(ledger: Ledger, comparison: Comparison, between: range) -> None:
 
 
 def _print(result: Result, name: str) -> None:
-    heading(f"The old rater and {name}, change by change (two to a match)")
+    print_heading(f"The old rater and {name}, change by change (two to a match)")
     different = str(result.different)
     if result.different:
         different += f", {result.change_differs} of them in the change itself"
-    fields(
+    print_fields(
         [
             ("equal", str(result.equal)),
             ("different", different),
@@ -165,13 +160,13 @@ def _print(result: Result, name: str) -> None:
     )
     if result.largest:
         print()
-        heading("Largest differences")
+        print_heading("Largest differences")
         _print_differences(result)
     print()
-    heading(f"Players with matches that both have rated: {result.players}, drifted: {result.drifted}")
+    print_heading(f"Players with matches that both have rated: {result.players}, drifted: {result.drifted}")
     if result.drifts:
-        fields([("mean drift", f"{result.mean_drift:.2f} points")])
-        sheet = Sheet(
+        print_fields([("mean drift", f"{result.mean_drift:.2f} points")])
+        sheet = Table(
             Column("old", right=True),
             Column("new", right=True),
             Column("drift", right=True, style="bold"),
@@ -179,7 +174,13 @@ def _print(result: Result, name: str) -> None:
             Column("first other change"),
         )
         sheet.add(
-            (number(one.old), number(one.new), signed(one.drift), one.player, one.since or "-")
+            (
+                format_number(one.old),
+                format_number(one.new),
+                format_change(one.drift),
+                one.player,
+                one.since or "-",
+            )
             for one in result.drifts
         )
 
@@ -192,7 +193,7 @@ def _some(count: int, some: list[tuple[str, str]]) -> str:
 
 
 def _print_differences(result: Result) -> None:
-    sheet = Sheet(
+    sheet = Table(
         Column("old before", right=True),
         Column("change", right=True, style="bold"),
         Column("after", right=True),
@@ -207,13 +208,13 @@ def _print_differences(result: Result) -> None:
     )
 
     def figures(side: Side) -> tuple[str, str, str]:
-        return number(side.before), signed(side.change), number(side.after)
+        return format_number(side.before), format_change(side.change), format_number(side.after)
 
     sheet.add(
         (
             *figures(one.old),
             *figures(one.new),
-            number(one.new.k),
+            format_number(one.new.k),
             "-" if one.new.expected is None else f"{one.new.expected:.4f}",
             "-" if one.new.recent_games is None else str(one.new.recent_games),
             one.match_id,

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from match_ratings_worker.cli.commands.dead_letters_show import describe_dry_run
-from match_ratings_worker.cli.console import note, print_json
+from match_ratings_worker.cli.console import print_json, print_note
 from match_ratings_worker.cli.dead_letter_options import (
     IdArgument,
     WhyOption,
@@ -89,7 +89,7 @@ def edit(
         edited = run_on_ladder(installation, ladder, put)
         if edited.new_id or edited.gone or values or removed or not sys.stdin.isatty():
             break
-        note(f"it is still wrong: {edited.dry_run.detail}")
+        print_note(f"it is still wrong: {edited.dry_run.detail}")
         if not typer.confirm("Edit it again?", default=True, err=True):
             break
     _report(letter_id, edited, json=json)
@@ -144,4 +144,4 @@ def _report(letter_id: str, edited: EditResult, *, json: bool) -> None:
         raise CommandError(text, ExitCode.WRONG_INPUT)
     if not json:
         print(f"{letter_id} is now {edited.new_id}")
-        note(f"a replay would give: {describe_dry_run(edited.dry_run)}")
+        print_note(f"a replay would give: {describe_dry_run(edited.dry_run)}")

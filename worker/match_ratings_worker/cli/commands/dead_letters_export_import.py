@@ -13,12 +13,12 @@ from typing import IO, Annotated, BinaryIO
 
 import typer
 
-from match_ratings_worker.cli.console import note, print_json
+from match_ratings_worker.cli.console import print_json, print_note
 from match_ratings_worker.cli.dead_letter_options import with_filter_options
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.input_files import Wrong, opened
+from match_ratings_worker.cli.input_files import InvalidLines, open_input
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
@@ -54,14 +54,14 @@ def export(
         count = 0
         letters = DeadLetterStore(handle)
         until, total = await letters.newest_id(), await letters.count()
-        with _writing(output) as file, steps() as tell:
+        with _writing(output) as file, progress_bar() as tell:
             async for letter in letters.find(where, until=until):
                 file.write(dumps(export_document(letter, handle.name), ensure_ascii=True) + "\n")
                 count += 1
                 tell("Exporting", count, total)
         return count
 
-    note(f"dead letters exported: {run_on_ladder(load_installation(), ladder, act)}")
+    print_note(f"dead letters exported: {run_on_ladder(load_installation(), ladder, act)}")
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def restore(
                 found["there" if new_id == "=" else "before" if not new_id else "restored"] += 1
         return found
 
-    with opened(file) as (source, _):
+    with open_input(file) as (source, _):
         _check(source, name)
         source.seek(0)
         found = run_on_ladder(installation, ladder, lambda handle: act(handle, source))
@@ -118,7 +118,7 @@ def restore(
 
 def _check(source: BinaryIO, ladder: str) -> None:
     """End the command when any line of the file is wrong."""
-    wrong, count = Wrong(), 0
+    wrong, count = InvalidLines(), 0
     for number, line in _lines(source):
         count += 1
         try:

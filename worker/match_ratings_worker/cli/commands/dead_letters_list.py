@@ -9,12 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.console import Column, Sheet, fields, heading, moment, note, print_json
+from match_ratings_worker.cli.console import (
+    Column,
+    Table,
+    format_time,
+    print_fields,
+    print_heading,
+    print_json,
+    print_note,
+)
 from match_ratings_worker.cli.dead_letter_options import (
     checked_letter_id,
     with_filter_options,
 )
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation, whole_number
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, history_items, message_fields
@@ -34,7 +43,7 @@ def list_dead_letters(
     counts: Annotated[bool, typer.Option("--counts", help="Only the number of each reason.")] = False,
     limit: Annotated[
         int,
-        typer.Option(parser=whole_number("--limit", 0), metavar="N", help="At most N; 0 for all."),
+        integer_option("--limit", 0, help="At most N; 0 for all."),
     ] = 20,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Go on after this one, on the next page.")
@@ -58,13 +67,13 @@ def list_dead_letters(
         async for letter in letters.find(where, before=last):
             if limit and count == limit:
                 printer.flush()
-                note(f"{count} shown, there are more; --after {shown} goes on, --limit 0 shows all")
+                print_note(f"{count} shown, there are more; --after {shown} goes on, --limit 0 shows all")
                 return
             count, shown = count + 1, letter.id
             printer.add(letter)
         printer.flush()
         if not count:
-            note(_none(where) if last is None else "there are no more")
+            print_note(_none(where) if last is None else "there are no more")
 
     run_on_ladder(load_installation(), ladder, act)
 
@@ -80,9 +89,9 @@ def _print_counts(counts: Counter[str], where: DeadLetterFilter, *, json: bool) 
         print_json({"dead_letters": counts.total(), "by_reason": dict(counts.most_common())})
         return
     if not counts:
-        note(_none(where))
+        print_note(_none(where))
         return
-    sheet = Sheet(Column("dead letters", right=True), Column("reason"))
+    sheet = Table(Column("dead letters", right=True), Column("reason"))
     sheet.add((str(count), name) for name, count in counts.most_common())
     sheet.add([(str(counts.total()), "all")])
 
@@ -94,7 +103,7 @@ class _Printer:
         self._json = json
         self._page: list[DeadLetterEntry] = []
         titles = ("id", "dead since", "reason", "attempts", "detail", "message")
-        self._sheet = Sheet(*map(Column, titles))
+        self._sheet = Table(*map(Column, titles))
 
     def add(self, letter: DeadLetterEntry) -> None:
         """Add the next letter and print the page when it is full."""
@@ -118,14 +127,15 @@ class _Printer:
 
 
 def _row(letter: DeadLetterEntry) -> tuple[str, ...]:
-    died, begin = moment(letter.dead_at), _beginning(letter.message)
+    died, begin = format_time(letter.dead_at), _beginning(letter.message)
     return letter.id, died, letter.reason, str(letter.attempts), letter.detail, begin
 
 
 def _print_block(letter: DeadLetterEntry) -> None:
-    heading(f"{letter.id}  {letter.reason}")
-    times = f"{moment(letter.dead_at)}, first seen {moment(letter.first_seen)}, attempts {letter.attempts}"
-    fields([("dead since", times), ("detail", letter.detail), ("message", _beginning(letter.message))])
+    print_heading(f"{letter.id}  {letter.reason}")
+    died, first = format_time(letter.dead_at), format_time(letter.first_seen)
+    times = f"{died}, first seen {first}, attempts {letter.attempts}"
+    print_fields([("dead since", times), ("detail", letter.detail), ("message", _beginning(letter.message))])
 
 
 def _beginning(message: bytes) -> str:

@@ -7,16 +7,17 @@ from typing import Annotated
 
 import typer
 
-from match_ratings_worker.cli.console import Column, Sheet, note, print_json
+from match_ratings_worker.cli.console import Column, Table, print_json, print_note
 from match_ratings_worker.cli.dead_letter_options import (
     AllOption,
     require_selection,
     with_filter_options,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation, whole_number
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import WhoOption, reason, user_name
-from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.parameters import integer_option
+from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
@@ -46,9 +47,7 @@ def replay(
     ] = False,
     rate: Annotated[
         int | None,
-        typer.Option(
-            "--rate", parser=whole_number("--rate", 1, 1_000_000), metavar="N", help="At most N a second."
-        ),
+        integer_option("--rate", 1, 1_000_000, help="At most N a second."),
     ] = None,
     include_parked: Annotated[
         bool, typer.Option("--include-parked", help="Also those that a replay cannot help now.")
@@ -74,11 +73,8 @@ def replay(
     ] = None,
     timeout: Annotated[
         int,
-        typer.Option(
-            "--timeout",
-            parser=whole_number("--timeout", 1, 86_400),
-            metavar="SECONDS",
-            help="Give up after this time without progress.",
+        integer_option(
+            "--timeout", 1, 86_400, metavar="SECONDS", help="Give up after this time without progress."
         ),
     ] = 30,
     ladder: LadderOption = None,
@@ -124,8 +120,8 @@ def replay(
                 f"--resume: {quote(resume)} is not allowed; {error}", ExitCode.WRONG_INPUT
             ) from None
         if not dry_run and not json:
-            note(f"replay {name} on ladder {handle.name}")
-        with steps(wanted=not report.on_terminal) as tell:
+            print_note(f"replay {name} on ladder {handle.name}")
+        with progress_bar(visible=not report.on_terminal) as tell:
             async for result in running.dry_run() if dry_run else running.results():
                 report.add(result)
                 tell("Looking" if dry_run else "Replaying", report.summary.total, running.total)
@@ -138,7 +134,7 @@ def replay(
             f"--resume: there is no replay {quote(resume)} any more", ExitCode.FAILED
         ) from None
     except KeyboardInterrupt:
-        note(f"match-ratings: interrupted{goes_on}")
+        print_note(f"match-ratings: interrupted{goes_on}")
         raise
     except CommandError as fault:
         raise CommandError(
@@ -169,7 +165,7 @@ class _Report:
         self._verbose = verbose
         self._json = json
         self._page: list[ReplayResult] = []
-        self._sheet = Sheet(Column("dead letter"), Column("outcome"), Column("new id"), Column("detail"))
+        self._sheet = Table(Column("dead letter"), Column("outcome"), Column("new id"), Column("detail"))
 
     @property
     def on_terminal(self) -> bool:
@@ -202,7 +198,7 @@ class _Report:
             about = {"dry_run": True} if dry_run else {"replay": done.name, "stopped": done.stopped}
             print_json({**about, "dead_letters": done.total, **self.summary.document()})
         elif not done.total:
-            note("there are no such dead letters")
+            print_note("there are no such dead letters")
         else:
             what = "nothing was changed; a replay would give" if dry_run else "replayed"
             print(f"{what}: {self.summary.sentence()}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from match_ratings import RatingUpdated
-from match_ratings_worker.cli.console import fields, heading, moment, print_json
+from match_ratings_worker.cli.console import format_time, print_fields, print_heading, print_json
 from match_ratings_worker.cli.dead_letter_options import IdArgument, checked_letter_id
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
@@ -43,32 +43,32 @@ def show(letter_id: IdArgument, ladder: LadderOption = None, json: JsonOption = 
 
 def _print(found: Inspection, ladder: str) -> None:
     letter = found.letter
-    heading(f"{letter.id} on ladder {ladder}: {letter.reason}")
-    fields(
+    print_heading(f"{letter.id} on ladder {ladder}: {letter.reason}")
+    print_fields(
         [
             ("detail", letter.detail),
-            ("dead since", moment(letter.dead_at)),
-            ("first seen", f"{moment(letter.first_seen)}, attempts {letter.attempts}"),
+            ("dead since", format_time(letter.dead_at)),
+            ("first seen", f"{format_time(letter.first_seen)}, attempts {letter.attempts}"),
             ("in the inbox", letter.source_id or "never: it came by a job"),
         ]
     )
-    heading(f"message, {len(letter.message)} bytes")
-    fields([("", _message_text(letter.message))], indent=0)
+    print_heading(f"message, {len(letter.message)} bytes")
+    print_fields([("", _message_text(letter.message))], indent=0)
     if found.fields:
-        heading("read as")
-        fields(found.fields)
+        print_heading("read as")
+        print_fields(found.fields)
     for trouble in found.troubles:
-        heading(f"wrong: {trouble.where}")
+        print_heading(f"wrong: {trouble.where}")
         pairs = [("found", trouble.what), ("allowed", trouble.allowed)]
         if trouble.suggestion:
             command = f"match-ratings dead-letters edit {letter.id} --set {trouble.suggestion} --why ..."
             pairs.append(("perhaps", command))
-        fields(pairs)
-    heading("a replay would give")
-    fields([("", describe_dry_run(found.dry_run))], indent=0)
+        print_fields(pairs)
+    print_heading("a replay would give")
+    print_fields([("", describe_dry_run(found.dry_run))], indent=0)
     if history := history_items(letter.history):
-        heading("history")
-        fields([_history_line(item) for item in history])
+        print_heading("history")
+        print_fields([_history_line(item) for item in history])
 
 
 def _message_text(message: bytes) -> str:
@@ -78,7 +78,7 @@ def _message_text(message: bytes) -> str:
 
 def _history_line(item: dict[str, Any]) -> tuple[str, str]:
     at = item.get("at")
-    when = moment(at) if isinstance(at, int) else "-"
+    when = format_time(at) if isinstance(at, int) else "-"
     text = f"{item.get('who', '?')}: {item.get('why', '?')}"
     if "force_late" in item:
         text += f" (forced; proof: {item['force_late']})"

@@ -12,24 +12,19 @@ import typer
 from match_ratings_worker.cli.commands.archive import archived
 from match_ratings_worker.cli.console import (
     Column,
-    Sheet,
-    busy,
-    duration,
-    fields,
-    heading,
-    moment,
-    number,
+    Table,
+    format_change,
+    format_duration,
+    format_number,
+    format_time,
+    print_fields,
+    print_heading,
     print_json,
-    signed,
 )
-from match_ratings_worker.cli.installation import (
-    NOT_FOUND,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    checked_id,
-    load_installation,
-)
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.parameters import checked_id
+from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run
 
 if TYPE_CHECKING:
@@ -69,7 +64,7 @@ def explain(
         from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 
         now = await queries.server_time(redis, keys.inbox)
-        with archived(site, chosen.name) as shelf, busy("Looking through the streams"):
+        with archived(site, chosen.name) as shelf, spinner("Looking through the streams"):
             trace = await queries.trace(redis, keys, match_id, now, shelf)
             if trace.outcome == "unknown" and _LEDGER_ID.fullmatch(match_id):
                 trace = await queries.trace_event(redis, keys, match_id, shelf) or trace
@@ -95,13 +90,13 @@ def explain(
         _print_event(trace.event, match_id, steps, differences)
         for name, match_ids in games.items():
             print()
-            fields([(f"games of {name}", ", ".join(match_ids) or "no longer kept")], indent=0)
+            print_fields([(f"games of {name}", ", ".join(match_ids) or "no longer kept")], indent=0)
         if trace.voided is not None:
             _print_void(trace.voided)
     elif trace.outcome not in ("unknown", "trimmed"):
-        heading(_without_event(trace, chosen.name))
+        print_heading(_without_event(trace, chosen.name))
     if trace.event is None and trace.outcome in ("unknown", "trimmed"):
-        raise CommandError(_without_event(trace, chosen.name), NOT_FOUND)
+        raise CommandError(_without_event(trace, chosen.name), ExitCode.FAILED)
 
 
 def _computed(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[Step], list[str]]:
@@ -164,7 +159,7 @@ def _without_event(trace: Trace, ladder: str) -> str:
         "or of another kind that does not count",
         "brought": "was rated by the rater before this one; its result is in the ratings that were imported",
         "trimmed": f"was rated as {trace.ledger_id}, but that event is no longer kept",
-        "waiting": f"waits in the inbox as {trace.inbox_id} for {duration(trace.waiting_ms)}, "
+        "waiting": f"waits in the inbox as {trace.inbox_id} for {format_duration(trace.waiting_ms)}, "
         + (f"claimed by {trace.claimed_by}" if trace.claimed_by else "not claimed by a worker yet"),
         "unknown": "is not known: not in the inbox, the ledger or the dead letters",
     }
@@ -174,18 +169,18 @@ def _without_event(trace: Trace, ladder: str) -> str:
 def _print_event(
     event: RatingUpdated, effect_id: str, steps: list[Step], differences: list[str] | None
 ) -> None:
-    heading(f"{effect_id} on ladder {event.ladder}: {event.cause.value}")
+    print_heading(f"{effect_id} on ladder {event.ladder}: {event.cause.value}")
     pairs = [
         ("event", event.id or "-"),
-        ("finished", moment(event.finished_at)),
-        ("rated", moment(event.rated_at) + (", after a later game" if event.late else "")),
+        ("finished", format_time(event.finished_at)),
+        ("rated", format_time(event.rated_at) + (", after a later game" if event.late else "")),
         ("system", f"{event.system}, rules {event.rules}"),
     ]
     if event.cube is not None:
         pairs.append(("cube", str(event.cube)))
-    fields(pairs)
+    print_fields(pairs)
     print()
-    table = Sheet(
+    table = Table(
         Column("score"),
         Column("before", right=True),
         Column("change", right=True),
@@ -196,9 +191,9 @@ def _print_event(
     table.add(
         (
             "-" if part.score is None else f"{part.score:g}",
-            number(part.before),
-            signed(part.change),
-            number(part.after),
+            format_number(part.before),
+            format_change(part.change),
+            format_number(part.after),
             "-" if part.recent_games is None else str(part.recent_games),
             part.player,
         )
@@ -206,19 +201,21 @@ def _print_event(
     )
     if steps:
         print()
-        table = Sheet(
+        table = Table(
             Column("step"), Column("formula"), Column("result", right=True, style="bold"), Column("player")
         )
         table.add((step.label, step.formula, step.result, step.player or "both") for step in steps)
     if differences is not None:
         print()
-        heading(
+        print_heading(
             "Computed again from the event alone: " + ("it differs." if differences else "the same figures.")
         )
-        fields([("", difference) for difference in differences], indent=0)
+        print_fields([("", difference) for difference in differences], indent=0)
 
 
 def _print_void(event: RatingUpdated) -> None:
     print()
-    heading(f"Taken back as event {event.id} on {moment(event.rated_at)}: {event.why or 'no reason is kept'}")
-    fields((signed(part.change), part.player) for part in event.players)
+    print_heading(
+        f"Taken back as event {event.id} on {format_time(event.rated_at)}: {event.why or 'no reason is kept'}"
+    )
+    print_fields((format_change(part.change), part.player) for part in event.players)

@@ -11,17 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.console import note, number, print_json, progress
-from match_ratings_worker.cli.input_files import Opened, Wrong, opened
-from match_ratings_worker.cli.installation import (
-    NOT_WRITTEN,
-    WRONG_INPUT,
-    CommandError,
-    Installation,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.console import format_number, print_json, print_note
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_input
+from match_ratings_worker.cli.installation import Installation, JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.cli.redis_errors import refusals, run, unavailable
 from match_ratings_worker.text import quote
 
@@ -73,12 +67,12 @@ def import_players(
     site = load_installation()
     chosen = site.ladder(ladder)
     shadow = shadow or site.settings.shadow
-    with opened(file) as source:
+    with open_input(file) as source:
         job = _Import(site, chosen, source, csv=file.lower().endswith(".csv"), replace=replace, dry=dry_run)
         try:
             run(site.settings.redis_url, lambda redis: job.run(redis, shadow=shadow))
         except KeyboardInterrupt:
-            note(f"match-ratings: interrupted; {job.confirmed()}")
+            print_note(f"match-ratings: interrupted; {job.confirmed()}")
             raise
     if json:
         print_json(job.document(shadow=shadow))
@@ -91,7 +85,7 @@ class _Import:
     """One run of the command."""
 
     def __init__(
-        self, site: Installation, ladder: Ladder, source: Opened, *, csv: bool, replace: bool, dry: bool
+        self, site: Installation, ladder: Ladder, source: InputFile, *, csv: bool, replace: bool, dry: bool
     ) -> None:
         self._site, self._ladder, self._source = site, ladder, source
         self._csv, self._replace, self._dry = csv, replace, dry
@@ -111,8 +105,8 @@ class _Import:
 
         settings, system = self._site.settings, self._ladder.system
         reader = Reader(system, await server_time(redis, Keys(self._ladder.name).inbox))
-        with progress("Checking", self._source.size) as advance:
-            await self._check(reader, advance)
+        with progress_bar(in_bytes=True) as progress:
+            await self._check(reader, progress)
         channel = open_pipelined(settings.redis_url, Keys(self._ladder.name).inbox)
         horizon = settings.horizon_ms
         store = Store(redis, self._ladder.name, system, horizon=horizon, executor=channel, shadow=shadow)
@@ -121,16 +115,16 @@ class _Import:
             if not self._dry:
                 await self._enter(store)
             begun = time.monotonic()
-            with progress("Importing", self._source.size) as advance:
-                await self._send(reader, importer, advance)
+            with progress_bar(in_bytes=True) as progress:
+                await self._send(reader, importer, progress)
             self._seconds = time.monotonic() - begun
         except refusals() as error:
             raise self._broken_off(error) from None
         finally:
             await channel.close()
 
-    async def _check(self, reader: Reader, advance: Any) -> None:
-        wrong, seen, lines = Wrong(), dict[str, int](), 0
+    async def _check(self, reader: Reader, progress: ProgressCallback) -> None:
+        wrong, seen, lines = InvalidLines(), dict[str, int](), 0
         for line in self._lines(reader):
             lines += 1
             if line.value is None:
@@ -138,7 +132,7 @@ class _Import:
             elif (first := seen.setdefault(line.value.player, line.number)) != line.number:
                 wrong.add(line.number, f"player: {_quoted(line.value.player)} is on line {first} too")
             if lines % _PAGE == 0:
-                advance(line.read)
+                progress("Checking", line.read, self._source.size)
                 await asyncio.sleep(0)  # for Ctrl-C
         wrong.refuse(lines, "nothing was written")
 
@@ -156,25 +150,27 @@ class _Import:
             side = await store.join_group()
             if side == "live":
                 text = f"ladder {store.ladder} is rated by authoritative workers, and can have no shadow"
-                raise CommandError(text, NOT_WRITTEN)
+                raise CommandError(text, ExitCode.FAILED)
             if side != "entered":
                 text = f"the shadow of ladder {store.ladder} is being cleared; run shadow clear to its end"
-                raise CommandError(text, NOT_WRITTEN)
+                raise CommandError(text, ExitCode.FAILED)
         if not await store.agree():
             raise self._other_settings()
 
-    async def _send(self, reader: Reader, importer: Importer, advance: Any) -> None:
+    async def _send(self, reader: Reader, importer: Importer, progress: ProgressCallback) -> None:
         async for line, taken in importer.run(self._checked_lines(reader), itemgetter(1)):
             self.counts[taken.outcome] += 1
             if taken.outcome == "refused":
                 self._refused.append((line.number, taken))
             if self.counts.total() % _PAGE == 0:
-                advance(line.read)
+                progress("Importing", line.read, self._source.size)
 
     def _checked_lines(self, reader: Reader) -> Iterator[Line[Record]]:
         for line in self._lines(reader):
             if line.value is None:
-                raise CommandError(f"FILE: it changed while it was read; {self.confirmed()}", WRONG_INPUT)
+                raise CommandError(
+                    f"FILE: it changed while it was read; {self.confirmed()}", ExitCode.WRONG_INPUT
+                )
             yield line
 
     def _broken_off(self, error: Exception) -> CommandError:
@@ -188,7 +184,7 @@ class _Import:
             f"ladder {self._ladder.name} is rated by other settings than these; "
             "see match-ratings ladder diff; nothing was written"
         )
-        return CommandError(text, WRONG_INPUT)
+        return CommandError(text, ExitCode.WRONG_INPUT)
 
     def confirmed(self) -> str:
         """What is certain when it ended in the middle, and what to do."""
@@ -221,12 +217,12 @@ class _Import:
     def report(self) -> None:
         """Names those who were refused; raises Fault when there are any."""
         for line, player in self._refused[:_REPORTED]:
-            has = f"has rating {number(player.rating)} after {player.sequence} changes here"
-            note(f"line {line}: player {_quoted(player.player)} {has}")
+            has = f"has rating {format_number(player.rating)} after {player.sequence} changes here"
+            print_note(f"line {line}: player {_quoted(player.player)} {has}")
         if count := len(self._refused):
             more = "" if count <= _REPORTED else f" ({_REPORTED} are named above; --json names all)"
             text = f"{count} players have another standing here and were left out{more}; --replace overwrites"
-            raise CommandError(text, NOT_WRITTEN)
+            raise CommandError(text, ExitCode.FAILED)
 
 
 def _quoted(player: str) -> str:

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from match_ratings_worker.cli.console import Column, Sheet, fields, heading, moment, note, print_json
-from match_ratings_worker.cli.installation import (
-    WRONG_INPUT,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
+from match_ratings_worker.cli.console import (
+    Column,
+    Table,
+    format_time,
+    print_fields,
+    print_heading,
+    print_json,
+    print_note,
 )
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import WhoOption, YesOption, ask, user_name
 from match_ratings_worker.cli.redis_errors import run
 from match_ratings_worker.text import quote
@@ -64,24 +67,26 @@ def show(ladder: LadderOption = None, json: JsonOption = False) -> None:
         )
         return
     if now is None:
-        note(f"nothing is adopted for ladder {chosen.name} yet; its first worker adopts its own settings")
+        print_note(
+            f"nothing is adopted for ladder {chosen.name} yet; its first worker adopts its own settings"
+        )
         return
-    heading(f"ladder {chosen.name}: {now.system}")
-    fields(
+    print_heading(f"ladder {chosen.name}: {now.system}")
+    print_fields(
         [
-            ("adopted", f"{moment(now.at)} by {now.who or '-'}"),
+            ("adopted", f"{format_time(now.at)} by {now.who or '-'}"),
             ("why", now.why or "-"),
             ("digest", now.digest),
             ("this configuration", "the same" if same else "other settings; see match-ratings ladder diff"),
         ]
     )
     print()
-    sheet = Sheet(Column("setting"), Column("value"))
+    sheet = Table(Column("setting"), Column("value"))
     sheet.add((name, _shown(name, value)) for name, value in _settings(now).items())
     print()
-    sheet = Sheet(*(Column(title) for title in ("adopted", "system", "digest", "ledger after", "by", "why")))
+    sheet = Table(*(Column(title) for title in ("adopted", "system", "digest", "ledger after", "by", "why")))
     sheet.add(
-        (moment(item.at), item.system, item.digest, item.after, item.who or "-", item.why or "-")
+        (format_time(item.at), item.system, item.digest, item.after, item.who or "-", item.why or "-")
         for item in before
     )
 
@@ -105,13 +110,15 @@ def diff(ladder: LadderOption = None, json: JsonOption = False) -> None:
         document |= {"here": _digest(chosen.system), "differences": [asdict(item) for item in found]}
         print_json({**document, "dangers": told})
     elif now is None:
-        note(f"nothing is adopted for ladder {chosen.name} yet; its first worker adopts its own settings")
+        print_note(
+            f"nothing is adopted for ladder {chosen.name} yet; its first worker adopts its own settings"
+        )
     elif not found:
-        heading(f"ladder {chosen.name}: this configuration is the adopted one ({now.digest})")
+        print_heading(f"ladder {chosen.name}: this configuration is the adopted one ({now.digest})")
     else:
         _print_differences(found)
         for danger in told:
-            note(f"! {danger}")
+            print_note(f"! {danger}")
 
 
 @app.command(short_help="Rate a ladder by this configuration's settings from now on.")
@@ -148,11 +155,13 @@ def adopt(
         if not json:
             _print_differences(_differences(now, chosen.system))
         for danger in told:
-            note(f"! {danger}")
+            print_note(f"! {danger}")
         if told and not force:
             reasons = "the reasons are above" if len(told) > 1 else "the reason is above"
             text = f"ladder {chosen.name}: this changes the rules for games that have finished; {reasons}"
-            raise CommandError(f"{text}; nothing was adopted (--force adopts it all the same)", WRONG_INPUT)
+            raise CommandError(
+                f"{text}; nothing was adopted (--force adopts it all the same)", ExitCode.WRONG_INPUT
+            )
         if not yes:
             ask(f"Rate ladder {chosen.name} by these settings from now on?")
 
@@ -167,7 +176,7 @@ def adopt(
     changed = now is None or now.digest != digest
     if changed and not run(site.settings.redis_url, act):
         text = f"ladder {chosen.name}: somebody else has adopted other settings meanwhile; look again"
-        raise CommandError(text, WRONG_INPUT)
+        raise CommandError(text, ExitCode.WRONG_INPUT)
     if json:
         print_json({"ladder": chosen.name, "digest": digest, "changed": changed, "dangers": told})
     else:
@@ -222,12 +231,12 @@ def _dangers(now: Adoption, here: RatingSystem, use: Use) -> list[str]:
     try:
         return risks(now.rating_system(), here, use)
     except UnknownSettings as error:
-        note(str(error))
+        print_note(str(error))
         return risks(None, here, use)
 
 
 def _print_differences(found: list[Difference]) -> None:
-    sheet = Sheet(Column("setting"), Column("adopted"), Column("this configuration"))
+    sheet = Table(Column("setting"), Column("adopted"), Column("this configuration"))
     sheet.add(
         (item.setting, _shown(item.setting, item.adopted), _shown(item.setting, item.here)) for item in found
     )
@@ -237,12 +246,12 @@ def _shown(name: str, value: Any) -> str:
     if value is None:
         return "-"
     # Dates are the only numbers inside a table of settings.
-    return moment(value) if "." in name and isinstance(value, int) else str(value)
+    return format_time(value) if "." in name and isinstance(value, int) else str(value)
 
 
 def _text(name: str, value: str) -> str:
 
     if not value.strip() or len(value) > _LONGEST or not value.isprintable():
         allowed = f"1-{_LONGEST} printable characters are"
-        raise CommandError(f"{name}: {quote(value)} is not allowed; {allowed}", WRONG_INPUT)
+        raise CommandError(f"{name}: {quote(value)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
     return value

@@ -10,25 +10,19 @@ import typer
 from match_ratings_worker.cli.commands.archive import archived
 from match_ratings_worker.cli.console import (
     Column,
-    Sheet,
-    busy,
-    fields,
-    heading,
-    moment,
-    note,
-    number,
+    Table,
+    format_change,
+    format_number,
+    format_time,
+    print_fields,
+    print_heading,
     print_json,
-    signed,
+    print_note,
 )
-from match_ratings_worker.cli.installation import (
-    NOT_FOUND,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    checked_id,
-    load_installation,
-    whole_number,
-)
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.parameters import checked_id, integer_option
+from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run
 
 if TYPE_CHECKING:
@@ -41,9 +35,7 @@ __all__ = ["leaderboard", "player"]
 
 
 def leaderboard(
-    top: Annotated[
-        int, typer.Option(parser=whole_number("--top", 1), metavar="N", help="How many players.")
-    ] = 10,
+    top: Annotated[int, integer_option("--top", 1, help="How many players.")] = 10,
     around: Annotated[
         str | None, typer.Option("--around", metavar="PLAYER", help="Show the players around this one.")
     ] = None,
@@ -58,7 +50,7 @@ def leaderboard(
     chosen, keys = site.named(ladder)
     if around is not None:
         checked_id("--around", around)
-    sheet = Sheet(
+    sheet = Table(
         Column("rank", right=True),
         Column("rating", right=True, style="bold"),
         Column("games", right=True),
@@ -70,7 +62,7 @@ def leaderboard(
             for place in places:
                 print_json(asdict(place))
             return
-        sheet.add([(str(p.rank), number(p.rating), str(p.games), p.player) for p in places])
+        sheet.add([(str(p.rank), format_number(p.rating), str(p.games), p.player) for p in places])
 
     async def act(redis: Redis) -> None:
         from match_ratings_worker import queries
@@ -78,7 +70,9 @@ def leaderboard(
         if around is not None:
             places = await queries.rows_around(redis, keys, chosen.system, around, top)
             if not places:
-                raise CommandError(f"player {around} is not on the leaderboard of {chosen.name}", NOT_FOUND)
+                raise CommandError(
+                    f"player {around} is not on the leaderboard of {chosen.name}", ExitCode.FAILED
+                )
             show(places)
             return
         nobody = True
@@ -86,7 +80,7 @@ def leaderboard(
             show(places)
             nobody = False
         if nobody:
-            note(f"nobody is on the leaderboard of {chosen.name} yet")
+            print_note(f"nobody is on the leaderboard of {chosen.name} yet")
 
     run(site.settings.redis_url, act)
 
@@ -95,12 +89,7 @@ def player(
     player_id: Annotated[str, typer.Argument(metavar="PLAYER", help="The player's id.")],
     count: Annotated[
         int,
-        typer.Option(
-            "--changes",
-            parser=whole_number("--changes", 0, 1000),
-            metavar="N",
-            help="How many of the last changes.",
-        ),
+        integer_option("--changes", 0, 1000, help="How many of the last changes."),
     ] = 10,
     ladder: LadderOption = None,
     json: JsonOption = False,
@@ -116,8 +105,8 @@ def player(
         now = await queries.server_time(redis, keys.inbox)
         standing = await queries.standing(redis, keys, chosen.system, player_id, now)
         if standing is None:
-            raise CommandError(f"player {player_id} is not known on ladder {chosen.name}", NOT_FOUND)
-        with archived(site, chosen.name) as shelf, busy("Looking through the ledger"):
+            raise CommandError(f"player {player_id} is not known on ladder {chosen.name}", ExitCode.FAILED)
+        with archived(site, chosen.name) as shelf, spinner("Looking through the ledger"):
             changes = await queries.changes(redis, keys, player_id, standing.sequence, count, shelf)
         return standing, changes
 
@@ -128,18 +117,18 @@ def player(
             {"ladder": chosen.name, "system": chosen.system.name, **asdict(standing), "changes": events}
         )
         return
-    heading(f"{player_id} on ladder {chosen.name}")
+    print_heading(f"{player_id} on ladder {chosen.name}")
     ranked = f"{standing.rank} of {standing.listed}" if standing.rank else "not on the leaderboard"
-    pairs = [("rating", number(standing.rating)), ("rank", ranked)]
+    pairs = [("rating", format_number(standing.rating)), ("rank", ranked)]
     pairs += [(name.replace("_", " "), f"{value:g}") for name, value in standing.figures.items()]
     pairs += [
         ("ranked games", f"{standing.games}, {standing.recent_games} of them in the last 7 days"),
-        ("last game", moment(standing.last_game)),
+        ("last game", format_time(standing.last_game)),
         ("changes", str(standing.sequence)),
     ]
     if standing.k is not None:
-        pairs.insert(-2, ("K now", number(standing.k)))
-    fields(pairs)
+        pairs.insert(-2, ("K now", format_number(standing.k)))
+    print_fields(pairs)
     if changes:
         print()
         _print_changes(player_id, changes)
@@ -153,11 +142,11 @@ def _print_changes(player_id: str, changes: list[RatingUpdated]) -> None:
         rows.append(
             (
                 str(own.sequence),
-                moment(event.finished_at),
+                format_time(event.finished_at),
                 event.cause.value,
-                signed(own.change),
-                number(own.after),
-                number(own.k),
+                format_change(own.change),
+                format_number(own.after),
+                format_number(own.k),
                 _result(own.score, late=event.late),
                 others[0] if len(others) == 1 else "-",
                 event.match_id or event.tournament_id or event.id or "-",
@@ -170,9 +159,9 @@ def _print_changes(player_id: str, changes: list[RatingUpdated]) -> None:
         Column("K", right=True),
     ]
     columns += [Column("result"), Column("opponent"), Column("id")]
-    Sheet(*columns).add(rows)
+    Table(*columns).add(rows)
 
 
 def _result(score: float | None, *, late: bool) -> str:
     words: dict[float | None, str] = {1: "won", 0: "lost", 0.5: "drew", None: "-"}
-    return words.get(score, number(score)) + (" (late)" if late else "")
+    return words.get(score, format_number(score)) + (" (late)" if late else "")

@@ -10,9 +10,9 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
-from rich.table import Table
+from rich.table import Table as RichTable
 
-from match_ratings_worker.cli.console import Column, Sheet, print_json
+from match_ratings_worker.cli.console import Column, Table, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.text import quote
@@ -93,7 +93,7 @@ class _WholeWords(TableElement):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for part in super().__rich_console__(console, options):
-            for column in part.columns if isinstance(part, Table) else ():
+            for column in part.columns if isinstance(part, RichTable) else ():
                 column.overflow = "fold"
                 column.no_wrap = not any(" " in str(cell) for cell in column.cells)
             yield part
@@ -114,5 +114,5 @@ def _list_chapters(*, as_json: bool) -> None:
         for name, title, summary in rows:
             print_json({"chapter": name, "title": title, "summary": summary})
         return
-    sheet = Sheet(Column("chapter"), Column("what it is about"))
+    sheet = Table(Column("chapter"), Column("what it is about"))
     sheet.add((name, summary) for name, _, summary in rows)

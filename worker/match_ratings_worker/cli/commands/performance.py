@@ -7,11 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from match_ratings_worker.calculators import performance as calculate
-from match_ratings_worker.cli.calculator_input import (
-    number_of,
-)
-from match_ratings_worker.cli.console import fields, heading, print_json
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption
+from match_ratings_worker.cli.console import print_fields, print_heading, print_json
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption
+from match_ratings_worker.cli.parameters import parse_number
 
 __all__ = ["performance"]
 
@@ -26,12 +25,12 @@ def performance(
     The linear one is average + 400 (wins - losses) / games, and breaks at 100 % and 0 %.
     """
 
-    ratings = [int(number_of("OPPONENT", text, low=1, whole=True)) for text in opponents]
-    points = float(number_of("--score", score, low=0))
+    ratings = [int(parse_number("OPPONENT", text, low=1, whole=True)) for text in opponents]
+    points = float(parse_number("--score", score, low=0))
     try:
         table = calculate(ratings, points)
     except ValueError as error:
-        raise CommandError(str(error), WRONG_INPUT) from None
+        raise CommandError(str(error), ExitCode.WRONG_INPUT) from None
     linear, why = None, ""
     try:
         linear = calculate(ratings, points, "linear")
@@ -42,8 +41,8 @@ def performance(
         document["linear"] = None if linear is None else linear._asdict()
         print_json({**document, "why_not_linear": why or None})
         return
-    heading(f"{points:g} of {table.games} against an average of {table.average:.2f}")
-    fields(
+    print_heading(f"{points:g} of {table.games} against an average of {table.average:.2f}")
+    print_fields(
         [
             ("share", f"{table.share} %"),
             ("dp (table 8.1.1)", f"{table.difference:+g}"),

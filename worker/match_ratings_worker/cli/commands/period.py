@@ -17,13 +17,21 @@ from match_ratings_worker.cli.calculator_input import (
     WithOption,
     choose_system,
     figures_of,
-    moment_of,
-    number_of,
     state_of,
 )
-from match_ratings_worker.cli.console import Column, Sheet, fields, heading, number, print_json, signed
+from match_ratings_worker.cli.console import (
+    Column,
+    Table,
+    format_change,
+    format_number,
+    print_fields,
+    print_heading,
+    print_json,
+)
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.game_list_input import read_games
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption, LadderOption
+from match_ratings_worker.cli.installation import JsonOption, LadderOption
+from match_ratings_worker.cli.parameters import parse_number, time_or_now
 
 __all__ = ["period"]
 
@@ -55,23 +63,23 @@ def period(
     FIDE: one period with the K, 400-point and 700 rules, rounded once; or an unrated player's first
     rating. Glicko and Glicko-2: one period as in the papers. Other systems: one game after another.
     """
-    moment = moment_of("--at", at)
+    moment = time_or_now("--at", at)
     chosen = [*(settings or ()), *([f"k={k}"] if k is not None else [])]
     used = choose_system(system, ladder, chosen, rules, moment)
     own, other = figures_of(used, figures or (), {"rd": rd})
     if other:
         raise CommandError(
-            "--with: a second number is not allowed; the opponents' come with the games", WRONG_INPUT
+            "--with: a second number is not allowed; the opponents' come with the games", ExitCode.WRONG_INPUT
         )
     if used.name == "fide":
         own = {"games": 30, **own}  # no longer new, unless it is said
 
     played = read_games(games or (), file)
-    state = state_of(used, number_of("--rating", rating), own, moment)
+    state = state_of(used, parse_number("--rating", rating), own, moment)
     try:
         found = rate_game_list(used, state, played, at=moment, recent_games=int(own.get("recent_games", 0)))
     except ValueError as error:
-        raise CommandError(str(error), WRONG_INPUT) from None
+        raise CommandError(str(error), ExitCode.WRONG_INPUT) from None
     if json:
         print_json(asdict(found))
         return
@@ -80,43 +88,43 @@ def period(
 
 def _print_summary(found: GameListSummary) -> None:
     how = "together" if found.together else "one after another"
-    heading(f"{found.system}: {len(found.games)} games rated {how}")
+    print_heading(f"{found.system}: {len(found.games)} games rated {how}")
     if found.games:
         _print_games(found)
     print()
-    pairs = [("before", number(found.before) if found.before else "unrated")]
+    pairs = [("before", format_number(found.before) if found.before else "unrated")]
     pairs += [(f"{name} before", f"{value:g}") for name, value in found.fields_before.items()]
     if found.k_by_rules is not None:
         pairs += [("K", f"{found.k_by_rules} by the rules, {found.k} by the 700 rule")]
     if found.exact is not None:
-        pairs.append(("change", f"{found.exact:+.9g}, rounded {signed(found.change)}"))
+        pairs.append(("change", f"{found.exact:+.9g}, rounded {format_change(found.change)}"))
     else:
-        pairs.append(("change", signed(found.change)))
-    pairs.append(("after", number(found.after) if found.after is not None else "unrated"))
+        pairs.append(("change", format_change(found.change)))
+    pairs.append(("after", format_number(found.after) if found.after is not None else "unrated"))
     pairs += [(f"{name} after", f"{value:.8g}") for name, value in found.fields_after.items()]
-    fields(pairs)
+    print_fields(pairs)
     print()
-    sheet = Sheet(Column("step"), Column("formula"), Column("result", right=True, style="bold"))
+    sheet = Table(Column("step"), Column("formula"), Column("result", right=True, style="bold"))
     sheet.add((step.label, step.formula, step.result) for step in found.steps)
 
 
 def _print_games(found: GameListSummary) -> None:
     rows = [_cells(line) for line in found.games]
     used = [name for name in rows[0] if any(row[name] is not None for row in rows)]
-    sheet = Sheet(*(Column(name, right=True) for name in used))
+    sheet = Table(*(Column(name, right=True) for name in used))
     sheet.add([row[name] or "-" for name in used] for row in rows)
 
 
 def _cells(line: GameLine) -> dict[str, str | None]:
     return {
-        "opponent": number(line.opponent),
-        "RD": None if line.rd is None else number(line.rd),
+        "opponent": format_number(line.opponent),
+        "RD": None if line.rd is None else format_number(line.rd),
         "cube": None if line.cube is None else str(line.cube),
         "length": None if line.length is None else str(line.length),
         "score": f"{line.score:g}",
         "expected": None if line.expected is None else f"{line.expected:.4f}",
         "gain": None if line.gain is None else f"{line.gain:+.4f}",
-        "K": None if line.k is None else number(line.k),
-        "change": None if line.change is None else signed(line.change),
-        "rating": None if line.after is None else number(line.after),
+        "K": None if line.k is None else format_number(line.k),
+        "change": None if line.change is None else format_change(line.change),
+        "rating": None if line.after is None else format_number(line.after),
     }

@@ -19,20 +19,21 @@ from match_ratings_worker.cli.calculator_input import (
     WithOption,
     choose_system,
     figures_of,
-    moment_of,
-    numbers_of,
     state_of,
     system_with,
 )
-from match_ratings_worker.cli.console import Column, Sheet, heading, note, number, print_json, signed
-from match_ratings_worker.cli.installation import (
-    WRONG_INPUT,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    checked_id,
-    load_installation,
+from match_ratings_worker.cli.console import (
+    Column,
+    Table,
+    format_change,
+    format_number,
+    print_heading,
+    print_json,
+    print_note,
 )
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.parameters import checked_id, parse_numbers, time_or_now
 from match_ratings_worker.cli.redis_errors import run
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.rating import Game, InvalidGame, RatingSystem, State
@@ -86,27 +87,33 @@ def preview(
     Give two ratings (--rating, --opponent) or two players of the ladder (--player, --opponent). Systems
     that rate by period show what the game would change if it were the only one of its period.
     """
-    moment = moment_of("--at", at)
+    moment = time_or_now("--at", at)
     if opponent is None or (rating is None) == (player is None):
-        raise CommandError("--rating or --player, and --opponent: two of them are required", WRONG_INPUT)
+        raise CommandError(
+            "--rating or --player, and --opponent: two of them are required", ExitCode.WRONG_INPUT
+        )
     if explain is not None and explain not in _RESULTS:
         text = f"--explain: {quote(explain)} is not allowed; use one of {', '.join(_RESULTS)}"
-        raise CommandError(text, WRONG_INPUT)
+        raise CommandError(text, ExitCode.WRONG_INPUT)
     chosen_settings = [*(settings or ()), *([f"k={k}"] if k is not None else [])]
     options = {"recent_games": recent_games, "rd": rd}
     if player is not None:
         if rating is not None or system is not None or figures or recent_games or rd:
-            raise CommandError("--player: ratings and figures come from the ladder; give none", WRONG_INPUT)
+            raise CommandError(
+                "--player: ratings and figures come from the ladder; give none", ExitCode.WRONG_INPUT
+            )
         used, pairs = _from_ladder(player, opponent, ladder, chosen_settings, moment)
     else:
         used = choose_system(system, ladder, chosen_settings, rules, moment)
         own, other = figures_of(used, figures or (), options)
-        first = state_of(used, numbers_of("--rating", rating or "")[0], own, moment)
-        seconds = [state_of(used, value, other, moment) for value in numbers_of("--opponent", opponent)]
+        first = state_of(used, parse_numbers("--rating", rating or "")[0], own, moment)
+        seconds = [state_of(used, value, other, moment) for value in parse_numbers("--opponent", opponent)]
         recent = (int(own.get("recent_games", 0)), int(other.get("recent_games", 0)))
         pairs = [(first, second, recent) for second in seconds]
-    cube = [int(value) for value in numbers_of("--cube", cubes, low=1, whole=True)] if cubes else None
-    length = [int(value) for value in numbers_of("--length", lengths, low=1, whole=True)] if lengths else None
+    cube = [int(value) for value in parse_numbers("--cube", cubes, low=1, whole=True)] if cubes else None
+    length = (
+        [int(value) for value in parse_numbers("--length", lengths, low=1, whole=True)] if lengths else None
+    )
     if explain is not None:
         _explain(used, pairs, explain, moment, cube, length, json=json)
     else:
@@ -125,7 +132,9 @@ def _from_ladder(
     chosen = site.ladder(ladder)
     names = checked_id("--player", player), checked_id("--opponent", opponent)
     if names[0] == names[1]:
-        raise CommandError("--opponent: it is the player; a match has two different ones", WRONG_INPUT)
+        raise CommandError(
+            "--opponent: it is the player; a match has two different ones", ExitCode.WRONG_INPUT
+        )
 
     async def act(redis: Any) -> StoredPlayers:
 
@@ -133,7 +142,7 @@ def _from_ladder(
 
     system, found, new = run(site.settings.redis_url, act)
     for name in new:
-        note(f"player {name} is not known on ladder {chosen.name}; taken for a new one")
+        print_note(f"player {name} is not known on ladder {chosen.name}; taken for a new one")
     (first, one), (second, two) = found
     return system_with(system, settings), [(first, second, (one, two))]
 
@@ -154,7 +163,7 @@ def _rows(
             recent_games=recent,
         )
     except ValueError as error:
-        raise CommandError(f"{error}", WRONG_INPUT) from None
+        raise CommandError(f"{error}", ExitCode.WRONG_INPUT) from None
 
 
 def _show(
@@ -176,11 +185,11 @@ def _show(
         return
     about = f"{system.name}, rules {rules}"
     if len(pairs) == 1:
-        about += f": {number(pairs[0][0].rating)} against {number(pairs[0][1].rating)}"
-    heading(about)
+        about += f": {format_number(pairs[0][0].rating)} against {format_number(pairs[0][1].rating)}"
+    print_heading(about)
     for title, side in (("the player", "first"), ("the opponent", "second")):
         print()
-        heading(title)
+        print_heading(title)
         results = [result for result in _RESULTS if system.draws or result != "draw"]
         own = results if side == "first" else results[::-1]
         columns = [Column("opponent", right=True)] if len(pairs) > 1 else []
@@ -188,19 +197,19 @@ def _show(
         columns += [Column("expected", right=True), Column("K", right=True)]
         for result in results:
             columns += [Column(result, right=True), Column("rating", right=True, style="bold")]
-        sheet = Sheet(*columns)
+        sheet = Table(*columns)
         for (_, second, _), rows in tables:
             grouped: dict[tuple[int | None, int | None], dict[str, PreviewSide]] = {}
             for row in rows:
                 found: PreviewSide = getattr(row, side)
                 grouped.setdefault((row.cube, row.length), {})[row.result] = found
             for (cube, length), outcomes in grouped.items():
-                cells = [number(second.rating)] if len(pairs) > 1 else []
+                cells = [format_number(second.rating)] if len(pairs) > 1 else []
                 cells += [str(value) for value in (cube, length) if value is not None]
                 any_side = outcomes["win"]
-                cells += [f"{any_side.expected:.4f}", number(any_side.k)]
+                cells += [f"{any_side.expected:.4f}", format_number(any_side.k)]
                 for result in own:
-                    cells += [signed(outcomes[result].change), number(outcomes[result].after)]
+                    cells += [format_change(outcomes[result].change), format_number(outcomes[result].after)]
                 sheet.add([cells])
 
 
@@ -222,15 +231,17 @@ def _explain(
         try:
             outcome = system.preview(first, second, game)
         except InvalidGame as error:
-            raise CommandError(str(error), WRONG_INPUT) from None
+            raise CommandError(str(error), ExitCode.WRONG_INPUT) from None
         event = event_of(system, (first, second), game, outcome=outcome, names=("player", "opponent"))
         steps = list(system.explain(event))
         if json:
             told = event.model_dump(mode="json", exclude_none=True, exclude={"match_id", "ladder"})
             print_json({"event": told, "steps": [asdict(step) for step in steps]})
             continue
-        heading(f"{system.name}, rules {outcome.rules}: a {result} against {number(second.rating)}")
-        sheet = Sheet(
+        print_heading(
+            f"{system.name}, rules {outcome.rules}: a {result} against {format_number(second.rating)}"
+        )
+        sheet = Table(
             Column("step"), Column("formula"), Column("result", right=True, style="bold"), Column("player")
         )
         sheet.add((step.label, step.formula, step.result, step.player or "both") for step in steps)

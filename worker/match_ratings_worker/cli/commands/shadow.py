@@ -6,15 +6,11 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from match_ratings_worker.cli.console import busy, note, print_json
-from match_ratings_worker.cli.installation import (
-    NOT_WRITTEN,
-    CommandError,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.console import print_json, print_note
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import YesOption, ask
+from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run
 
 if TYPE_CHECKING:
@@ -52,17 +48,17 @@ def clear(
         shadow = Shadow(redis, name)
         if not yes:
             found = await shadow.contents()
-            note(
+            print_note(
                 f"The shadow of ladder {name}: {found.players} players on the leaderboard, "
                 f"{found.events} events, {found.dead_letters} dead letters."
             )
             ask("Drop all of it?")
         try:
-            with busy("Dropping"):
+            with spinner("Dropping"):
                 return await shadow.clear(idle)
         except StillRunning as error:
             text = f"the shadow of ladder {name} has running workers, stop them first: {error}"
-            raise CommandError(text, NOT_WRITTEN) from None
+            raise CommandError(text, ExitCode.FAILED) from None
 
     count = run(site.settings.redis_url, act)
     if json:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from match_ratings_worker.cli.console import Column, Sheet, busy, duration, fields, heading, print_json
+from match_ratings_worker.cli.console import (
+    Column,
+    Table,
+    format_duration,
+    print_fields,
+    print_heading,
+    print_json,
+)
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run
 
 if TYPE_CHECKING:
@@ -40,7 +48,7 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
 
         return int(await redis.zcard(QUEUE))
 
-    with busy("Counting"):
+    with spinner("Counting"):
         found, unread = run(site.settings.redis_url, look)
         jobs = run(site.settings.queue_url, count_jobs)
     if ladder is not None:
@@ -58,19 +66,19 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
     for item in found:
         _print_ladder(item, shadow=site.settings.shadow)
         print()
-    fields([("arq jobs waiting", str(jobs))], indent=0)
+    print_fields([("arq jobs waiting", str(jobs))], indent=0)
     for gone in unread:
-        heading(f"! {_sentence(gone)}")
+        print_heading(f"! {_sentence(gone)}")
 
 
 def _print_ladder(item: LadderStatus, *, shadow: bool) -> None:
-    heading(f"{item.ladder}{', its shadow' if shadow else ''} (system {item.system})")
+    print_heading(f"{item.ladder}{', its shadow' if shadow else ''} (system {item.system})")
     live = sum(worker.live for worker in item.workers)
     waiting = f"{item.backlog}, {item.claimed} of them claimed" if item.backlog else "0"
-    fields(
+    print_fields(
         [
             ("backlog", waiting),
-            ("oldest waiting", duration(item.oldest_waiting_ms)),
+            ("oldest waiting", format_duration(item.oldest_waiting_ms)),
             ("workers", str(live)),
             ("dead letters", _tally(item.dead_letters, item.dead_by_reason)),
             ("players", str(item.players)),
@@ -80,13 +88,13 @@ def _print_ladder(item: LadderStatus, *, shadow: bool) -> None:
     )
     if item.workers:
         titles = ("pending", "busy", "silent for")
-        sheet = Sheet(Column("  worker"), *(Column(title, right=True) for title in titles), Column(""))
+        sheet = Table(Column("  worker"), *(Column(title, right=True) for title in titles), Column(""))
         sheet.add(
             (
                 f"  {worker.name}",
                 str(worker.pending),
                 "-" if worker.busy is None else f"{worker.busy:.0%}",
-                duration(worker.idle_ms),
+                format_duration(worker.idle_ms),
                 "" if worker.live else "gone",
             )
             for worker in item.workers

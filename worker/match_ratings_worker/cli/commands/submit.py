@@ -3,50 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from io import BufferedReader
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+from typing import Annotated
 
+import orjson
 import typer
+from redis.asyncio import Redis
 
-from match_ratings_worker.cli.console import note, print_json, progress
+from match_ratings import FIELD, inbox
+from match_ratings.messages import MESSAGE_TYPES, MatchFinished
+from match_ratings_worker.cli.console import print_json, print_note
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.input_files import InputStream, InvalidLines, open_stream
 from match_ratings_worker.cli.installation import (
-    WRONG_INPUT,
-    CommandError,
     Installation,
     JsonOption,
     LadderOption,
     load_installation,
 )
-from match_ratings_worker.cli.line_batches import LONGEST, Batch, Line, batches
+from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.cli.redis_errors import connection, refusals, unavailable
+from match_ratings_worker.lines import LONGEST_LINE, Line, LineBatch, line_batches
+from match_ratings_worker.pipeline.validate_message import Problem, read_message
+from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
 
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
 __all__ = ["submit"]
-
-#: Wrong lines that are reported one by one when nothing is sent because of them.
-_REPORTED = 20
-
-#: Told how many bytes have been read.
-Advance = Callable[[int], None]
 
 
 def submit(
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="One message on each line; - for standard input.")
     ],
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Report wrong lines, send the others.")
+    skip_invalid: Annotated[
+        bool, typer.Option("--skip-invalid", help="Report wrong lines, send the others.")
     ] = False,
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Send all lines unchecked to one ladder, to try dead letters.")
@@ -56,81 +49,52 @@ def submit(
 ) -> None:
     """Send finished matches, tournaments and voids, one JSON object on each line, to their ladders.
 
-    A file is checked whole before anything is sent: if a line is wrong, nothing is. What comes by
-    standard input or a pipe is sent as it comes, up to the first wrong line. Each message goes to the
-    ladder that it names, which must be configured; with --ladder, all must be for that one. Sending a
-    file again is safe: each match has one effect.
+    A file is checked whole before anything is sent: if a line is wrong, nothing is. Standard input and
+    pipes are sent as they arrive, up to the first wrong line. Each message goes to the ladder that it
+    names, which must be configured; with --ladder, all must be for that one. Sending a file again is
+    safe: each match has one effect.
     """
-    if skip_bad and as_is:
-        raise CommandError(
-            "--skip-bad: it makes no sense with --as-is, which sends wrong lines too", WRONG_INPUT
-        )
-    site = load_installation()
-    only = site.ladder(ladder).name if as_is or ladder is not None else None
+    if skip_invalid and as_is:
+        text = "--skip-invalid: it makes no sense with --as-is, which sends wrong lines too"
+        raise CommandError(text, ExitCode.WRONG_INPUT)
+    installation = load_installation()
+    only = installation.ladder(ladder).name if as_is or ladder is not None else None
     # Between the batches no loop runs, so that Ctrl-C ends a read from standard input at once.
-    with _opened(file) as (source, size), asyncio.Runner() as runner:
-        sender = _Sender(site, runner, _Gate(site, only, as_is=as_is))
+    with open_stream(file) as source, asyncio.Runner() as runner:
+        checker = _LineChecker(installation, only, as_is=as_is)
+        submitter = _Submitter(installation, runner, checker, skip_invalid=skip_invalid)
         try:
-            sender.run(source, size, whole=size is not None and not as_is and not skip_bad, skip_bad=skip_bad)
+            submitter.run(source, check_first=source.size is not None and not as_is and not skip_invalid)
         except KeyboardInterrupt:
-            note(f"match-ratings: interrupted; {sender.confirmed()}")
+            print_note(f"match-ratings: interrupted; {submitter.confirmed()}")
             raise
         finally:
-            sender.close()
+            submitter.close()
     if json:
-        print_json({"sent": sender.sent.total(), "skipped": sender.skipped, "ladders": dict(sender.sent)})
+        sent, skipped = submitter.sent, submitter.skipped
+        print_json({"sent": sent.total(), "skipped": skipped, "ladders": dict(sent)})
     else:
-        print(sender.summary())
+        print(submitter.summary())
 
 
-@contextmanager
-def _opened(name: str) -> Iterator[tuple[BufferedReader, int | None]]:
-    """The stream to read, and its size in bytes if it is a regular file."""
+class _LineChecker:
+    """Checks a line as a worker would: finds its ladder, or the reason why it cannot be rated."""
 
-    if name == "-":
-        if sys.stdin is None:
-            raise CommandError("FILE: standard input is closed", WRONG_INPUT)
-        yield cast(BufferedReader, sys.stdin.buffer), None
-        return
-    try:
-        source = Path(name).open("rb")  # noqa: SIM115 - only opening may be the user's mistake
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise CommandError(f"FILE: {quote(name, 200)} cannot be read: {why}", WRONG_INPUT) from None
-    with source:
-        info = os.fstat(source.fileno())
-        yield source, info.st_size if stat.S_ISREG(info.st_mode) else None
-
-
-class _Checked(NamedTuple):
-    """Where a line is to be sent, or what is wrong with it."""
-
-    ladder: str
-    problem: str = ""
-
-
-class _Gate:
-    """Says of a line what the workers would: where it belongs, or why it cannot be rated."""
-
-    def __init__(self, site: Installation, only: str | None, *, as_is: bool) -> None:
-        from match_ratings_worker.pipeline import validate_message as validation
-
-        self._validation, self._quote = validation, quote
-        self._ladders = site.ladders
-        self.some_ladder = next(iter(site.ladders))
-        self._horizon = site.settings.horizon_ms
+    def __init__(self, installation: Installation, only: str | None, *, as_is: bool) -> None:
+        self._ladders = installation.ladders
+        self.any_ladder = next(iter(installation.ladders))
+        self._horizon_ms = installation.settings.horizon_ms
         self._only = only
         self._as_is = as_is
-        #: How far the server's clock is ahead of ours, in ms.
-        self.ahead = 0
+        #: How far the server's clock is ahead of this machine's, in ms.
+        self.clock_offset_ms = 0
 
-    def check(self, line: Line) -> _Checked:
-        import orjson
-
+    def check(self, line: Line) -> tuple[str, str]:
+        """Return the line's ladder, and its problem or nothing."""
         if line.raw is None:
-            return _Checked("", f"line {line.number}: message: more than {LONGEST} bytes")
+            return "", f"message: more than {LONGEST_LINE} bytes"
         if self._as_is:
-            return _Checked(self._only or "")
+            return self._only or "", ""
         try:
             data = orjson.loads(line.raw)
         except orjson.JSONDecodeError:
@@ -138,96 +102,92 @@ class _Gate:
         data = data if isinstance(data, dict) else {}
         named = data.get("ladder")
         ladder = self._only or (named if isinstance(named, str) else "")
-        from match_ratings.messages import MESSAGE_TYPES, MatchFinished
-
-        found = self._validation.read_message(
+        found = read_message(
             line.raw,
             ladder=ladder,
             kind=MESSAGE_TYPES.get(str(data.get("type")), MatchFinished).kind,
-            now=now_ms() + self.ahead,
-            horizon=self._horizon,
+            now=now_ms() + self.clock_offset_ms,
+            horizon=self._horizon_ms,
         )
-        problem = found.detail if isinstance(found, self._validation.Problem) else ""
-        if not problem and ladder not in self._ladders:
-            shown, known = self._quote(ladder), ", ".join(self._ladders)
-            problem = f"ladder: {shown} is not configured; use one of {known}"
-        return _Checked(ladder, f"line {line.number}: {problem}" if problem else "")
+        if isinstance(found, Problem):
+            return ladder, found.detail
+        if ladder not in self._ladders:
+            known = ", ".join(self._ladders)
+            return ladder, f"ladder: {quote(ladder)} is not configured; use one of {known}"
+        return ladder, ""
 
 
-class _Sender:
-    """Sends lines in batches, and keeps count."""
+class _Submitter:
+    """Sends lines in batches and counts them."""
 
-    def __init__(self, site: Installation, runner: asyncio.Runner, gate: _Gate) -> None:
+    def __init__(
+        self,
+        installation: Installation,
+        runner: asyncio.Runner,
+        checker: _LineChecker,
+        *,
+        skip_invalid: bool,
+    ) -> None:
         #: Ladder -> messages that Redis has confirmed.
         self.sent: Counter[str] = Counter()
         #: Wrong lines that were left out.
         self.skipped = 0
-        self._url = site.settings.redis_url
+        self._url = installation.settings.redis_url
         self._redis: Redis = connection(self._url)
         self._runner = runner
-        self._gate = gate
+        self._checker = checker
+        self._skip_invalid = skip_invalid
 
-    def run(self, source: BufferedReader, size: int | None, *, whole: bool, skip_bad: bool) -> None:
-        """Checks (if `whole`, everything beforehand) and sends. Raises Fault."""
-        from match_ratings import inbox
-        from match_ratings_worker.queries import server_time
-
+    def run(self, source: InputStream, *, check_first: bool) -> None:
+        """Send all lines, after a check of all if `check_first`; raise CommandError at a wrong line."""
         try:
-            now = self._runner.run(server_time(self._redis, inbox(self._gate.some_ladder)))
-            self._gate.ahead = now - now_ms()
-            if whole:
-                with progress("Checking", size) as advance:
-                    self._check_all(source, advance)
-                source.seek(0)
-            with progress("Sending", size) as advance:
-                self._send_all(source, advance, skip_bad=skip_bad)
+            now = self._runner.run(server_time(self._redis, inbox(self._checker.any_ladder)))
+            self._checker.clock_offset_ms = now - now_ms()
+            with progress_bar(in_bytes=True) as progress:
+                if check_first:
+                    self._check_all(source, progress)
+                    source.file.seek(0)
+                self._send_all(source, progress)
         except refusals() as error:
             fault = unavailable(self._url, error)
             raise CommandError(f"{fault}; {self.confirmed()}", fault.code) from None
 
-    def _check_all(self, source: BufferedReader, advance: Advance) -> None:
-        lines, problems, wrong = 0, [], 0
-        for batch in _read(source):
+    def _check_all(self, source: InputStream, progress: ProgressCallback) -> None:
+        invalid, lines = InvalidLines(prefix=""), 0
+        for batch in _read(source.file):
             for line in batch.lines:
-                problem = self._gate.check(line).problem
-                lines, wrong = lines + 1, wrong + bool(problem)
-                if problem and wrong <= _REPORTED:
-                    problems.append(problem)
-            advance(batch.read)
-        if not wrong:
-            return
-        if wrong == 1:
-            raise CommandError(f"{problems[0]}; nothing was sent", WRONG_INPUT)
-        for problem in problems:
-            note(problem)
-        raise CommandError(f"FILE: {wrong} of {lines} lines are wrong; nothing was sent", WRONG_INPUT)
+                lines += 1
+                _, problem = self._checker.check(line)
+                if problem:
+                    invalid.add(line.number, problem)
+            progress("Checking", batch.read, source.size)
+        invalid.refuse(lines, "nothing was sent")
 
-    def _send_all(self, source: BufferedReader, advance: Advance, *, skip_bad: bool) -> None:
-        for batch in _read(source):
-            right: list[tuple[str, bytes]] = []
-            wrong = ""
+    def _send_all(self, source: InputStream, progress: ProgressCallback) -> None:
+        for batch in _read(source.file):
+            valid: list[tuple[str, bytes]] = []
+            invalid = ""
             for line in batch.lines:
-                checked = self._gate.check(line)
-                if not checked.problem:
-                    right.append((checked.ladder, line.raw or b""))
-                elif skip_bad:
-                    self.skipped += 1
-                    note(checked.problem)
-                else:
-                    wrong = checked.problem
+                ladder, problem = self._checker.check(line)
+                if not problem:
+                    valid.append((ladder, line.raw or b""))
+                    continue
+                problem = f"line {line.number}: {problem}"
+                if not self._skip_invalid:
+                    invalid = problem
                     break
-            if right:
-                self._runner.run(self._publish(right))
-                self.sent.update(ladder for ladder, _ in right)
-            if wrong:
+                self.skipped += 1
+                print_note(problem)
+            if valid:
+                self._runner.run(self._publish(valid))
+                self.sent.update(ladder for ladder, _ in valid)
+            if invalid:
                 count = self.sent.total()
                 rest = f"the {count} messages before it were sent" if count else "nothing was sent"
-                raise CommandError(f"{wrong}; {rest}", WRONG_INPUT)
-            advance(batch.read)
+                raise CommandError(f"{invalid}; {rest}", ExitCode.WRONG_INPUT)
+            progress("Sending", batch.read, source.size)
 
     async def _publish(self, messages: list[tuple[str, bytes]]) -> None:
-        from match_ratings import FIELD, inbox
-
         async with self._redis.pipeline(transaction=False) as pipe:
             for ladder, raw in messages:
                 pipe.xadd(inbox(ladder), {FIELD: raw})
@@ -236,29 +196,28 @@ class _Sender:
                     raise reply
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._runner.run(self._redis.aclose())
 
     def summary(self) -> str:
-        """What was done, in one line."""
+        """One line: messages sent to each ladder, and wrong lines skipped."""
         ladders = ", ".join(f"{count} to {ladder}" for ladder, count in self.sent.items()) or "0"
-        return f"messages sent: {ladders}" + (
-            f"; wrong lines skipped: {self.skipped}" if self.skipped else ""
-        )
+        skipped = f"; wrong lines skipped: {self.skipped}" if self.skipped else ""
+        return f"messages sent: {ladders}{skipped}"
 
     def confirmed(self) -> str:
-        """What is certain when it ended in the middle, and what to do."""
-        count = self.sent.total()
-        return f"{count} messages are known to be sent; sending them again does no harm"
+        """The messages known to be sent, for a command that was interrupted."""
+        return f"{self.sent.total()} messages are known to be sent; sending them again does no harm"
 
 
-def _read(source: BufferedReader) -> Iterator[Batch]:
-    found = batches(source)
+def _read(file: BufferedReader) -> Iterator[LineBatch]:
+    batches = line_batches(file)
     while True:
         try:
-            batch = next(found, None)
+            batch = next(batches, None)
         except OSError as error:
-            raise CommandError(f"FILE: it cannot be read: {error.strerror}", WRONG_INPUT) from None
+            text = f"FILE: it cannot be read: {error.strerror}"
+            raise CommandError(text, ExitCode.WRONG_INPUT) from None
         if batch is None:
             return
         yield batch

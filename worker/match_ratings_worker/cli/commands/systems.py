@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.console import Column, Sheet, fields, heading, print_json
-from match_ratings_worker.cli.installation import WRONG_INPUT, CommandError, JsonOption
+from match_ratings_worker.cli.console import Column, Table, print_fields, print_heading, print_json
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.text import quote
 
@@ -22,14 +23,14 @@ def systems(
 
     if name is not None and name not in SYSTEMS:
         known = ", ".join(SYSTEMS)
-        raise CommandError(f"NAME: {quote(name)} is not allowed; use one of {known}", WRONG_INPUT)
+        raise CommandError(f"NAME: {quote(name)} is not allowed; use one of {known}", ExitCode.WRONG_INPUT)
     found = []
     for each in [name] if name is not None else list(SYSTEMS):
         try:
             found.append(_document(SYSTEMS[each]))
         except BrokenSystem as error:
             if name is not None:
-                raise CommandError(f"NAME: {error}", WRONG_INPUT) from None
+                raise CommandError(f"NAME: {error}", ExitCode.WRONG_INPUT) from None
             found.append({"name": each, "broken": str(error)})
     if json:
         for document in found:
@@ -37,7 +38,7 @@ def systems(
     elif name is not None:
         _print_one(found[0])
     else:
-        sheet = Sheet(*(Column(title) for title in ("system", "rates by", "ratings", "draws", "what it is")))
+        sheet = Table(*(Column(title) for title in ("system", "rates by", "ratings", "draws", "what it is")))
         sheet.add(_row(document) for document in found)
 
 
@@ -100,9 +101,9 @@ def _row(document: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _print_one(document: dict[str, Any]) -> None:
-    heading(f"{document['name']}: {document['about']}")
+    print_heading(f"{document['name']}: {document['about']}")
     start = ", ".join(f"{name} {value:g}" for name, value in document["start"].items())
-    fields(
+    print_fields(
         [
             ("rates by", document["by"]),
             ("ratings", "whole numbers" if document["whole"] else "decimals"),
@@ -113,7 +114,7 @@ def _print_one(document: dict[str, Any]) -> None:
         ]
     )
     print()
-    sheet = Sheet(Column("setting"), Column("usual value"), Column("allowed"))
+    sheet = Table(Column("setting"), Column("usual value"), Column("allowed"))
     sheet.add(
         (name, "-" if item["default"] is None else str(item["default"]), item["allowed"])
         for name, item in document["settings"].items()

@@ -7,16 +7,19 @@ from typing import Annotated
 import typer
 
 from match_ratings_worker.cli.commands.void_player import PlayerVoidRequest, void_player
-from match_ratings_worker.cli.console import Column, Sheet, busy, heading, number, print_json, signed
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import (
-    JsonOption,
-    LadderOption,
-    checked_id,
-    load_installation,
-    whole_number,
+from match_ratings_worker.cli.console import (
+    Column,
+    Table,
+    format_change,
+    format_number,
+    print_heading,
+    print_json,
 )
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import WhoOption, WhyOption, YesOption, reason
+from match_ratings_worker.cli.parameters import checked_id, integer_option
+from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.worker_liveness import has_worker
@@ -47,11 +50,8 @@ def void(
     yes: YesOption = False,
     timeout: Annotated[
         int,
-        typer.Option(
-            "--timeout",
-            parser=whole_number("--timeout", 0, 3600),
-            metavar="SECONDS",
-            help="Give up after this time without a result.",
+        integer_option(
+            "--timeout", 0, 3600, metavar="SECONDS", help="Give up after this time without a result."
         ),
     ] = 10,
     ladder: LadderOption = None,
@@ -86,9 +86,9 @@ def void(
 
     async def act(handle: LadderHandle) -> tuple[VoidResult, bool]:
         if dry_run:
-            with busy("Looking for the match"):
+            with spinner("Looking for the match"):
                 return await find_voidable_match(handle, wanted), False
-        with busy("Voiding the match"):
+        with spinner("Voiding the match"):
             result = await void_match(handle, wanted, signed_why, timeout=timeout)
         return result, await has_worker(handle.redis, handle.keys, handle.idle_ms)
 
@@ -111,23 +111,23 @@ def _print(result: VoidResult, ladder: str) -> None:
     void = result.void
     if void is not None:
         how = "was voided before" if result.status is VoidStatus.ALREADY else "is voided"
-        heading(f"{name} {how}, as event {void.id}: {void.why}")
-        sheet = Sheet(
+        print_heading(f"{name} {how}, as event {void.id}: {void.why}")
+        sheet = Table(
             Column("before", right=True),
             Column("change", right=True),
             Column("after", right=True),
             Column("player"),
         )
         sheet.add(
-            (number(part.before), signed(part.change), number(part.after), part.player)
+            (format_number(part.before), format_change(part.change), format_number(part.after), part.player)
             for part in void.players
         )
     elif result.status.done or result.match is None:
-        heading(f"{name} was voided; that event is no longer kept")
+        print_heading(f"{name} was voided; that event is no longer kept")
     else:
-        heading(f"{name} would be voided")
-        sheet = Sheet(Column("change", right=True), Column("player"))
-        sheet.add((signed(-part.change), part.player) for part in result.match.players)
+        print_heading(f"{name} would be voided")
+        sheet = Table(Column("change", right=True), Column("player"))
+        sheet.add((format_change(-part.change), part.player) for part in result.match.players)
 
 
 def _why_not(result: VoidResult, *, worker_runs: bool) -> str:

@@ -11,19 +11,19 @@ import typer
 from match_ratings import RatingUpdated
 from match_ratings_worker.cli.console import (
     Column,
-    Sheet,
-    busy,
-    heading,
-    moment,
-    note,
-    number,
+    Table,
+    format_change,
+    format_number,
+    format_time,
+    print_heading,
     print_json,
-    signed,
+    print_note,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import Installation
-from match_ratings_worker.cli.options import ask, time_of
-from match_ratings_worker.cli.progress import steps
+from match_ratings_worker.cli.options import ask
+from match_ratings_worker.cli.parameters import parse_time
+from match_ratings_worker.cli.progress import progress_bar, spinner
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
@@ -85,13 +85,13 @@ def void_player(
     so_far = _Progress(list(plan.refused))
     if plan.matches and not dry_run:
         if not yes:
-            _print_plan(plan, name) if not json else note(f"{name}: {_count(len(plan.matches))}")
+            _print_plan(plan, name) if not json else print_note(f"{name}: {_count(len(plan.matches))}")
             ask(f"Void {_count(len(plan.matches))} of {name}?")
         try:
             run_on_ladder(installation, ladder, lambda handle: _void(handle, plan, request, so_far))
         except KeyboardInterrupt:
             sent = f"{so_far.sent} of {len(plan.matches)} messages were sent and will be carried out"
-            note(f"match-ratings: interrupted; {sent}; run it again for the others")
+            print_note(f"match-ratings: interrupted; {sent}; run it again for the others")
             raise
     if json:
         print_json({"ladder": ladder, **_document(plan, so_far, dry_run=dry_run)})
@@ -105,9 +105,9 @@ def void_player(
 
 async def _plan(handle: LadderHandle, request: PlayerVoidRequest) -> PlayerVoidPlan:
     now = await server_time(handle.redis, handle.keys.inbox)
-    since = time_of("--since", request.since, now)
-    until = None if request.until is None else time_of("--until", request.until, now)
-    with busy("Looking through the ledger"):
+    since = parse_time("--since", request.since, now)
+    until = None if request.until is None else parse_time("--until", request.until, now)
+    with spinner("Looking through the ledger"):
         plan = await plan_player_voids(handle, request.player, since, until)
     if plan is None:
         raise CommandError(f"player {request.player} is not known on ladder {handle.name}", ExitCode.FAILED)
@@ -118,7 +118,7 @@ async def _void(
     handle: LadderHandle, plan: PlayerVoidPlan, request: PlayerVoidRequest, so_far: _Progress
 ) -> None:
     total = len(plan.matches)
-    with steps() as tell:
+    with progress_bar() as tell:
         sent: list[VoidResult] = []
         async for page in send_voids(handle, plan.matches, request.why):
             sent += page
@@ -138,13 +138,13 @@ def _count(matches: int) -> str:
 
 def _print_plan(plan: PlayerVoidPlan, name: str) -> None:
     if not plan.matches:
-        heading(f"{name}: no match in this time that can be voided")
+        print_heading(f"{name}: no match in this time that can be voided")
         return
     refunds = Refunds(plan.player, plan.matches, planned=True)
     others = f"{len(refunds.matches)} {'opponent' if len(refunds.matches) == 1 else 'opponents'}"
-    own = f"{signed(refunds.change)} points for {plan.player}"
-    heading(f"{name}: {_count(len(plan.matches))} against {others}; {own}")
-    sheet = Sheet(Column("finished"), Column("change", right=True), Column("opponent"), Column("match"))
+    own = f"{format_change(refunds.change)} points for {plan.player}"
+    print_heading(f"{name}: {_count(len(plan.matches))} against {others}; {own}")
+    sheet = Table(Column("finished"), Column("change", right=True), Column("opponent"), Column("match"))
     sheet.add(_row(match, plan.player) for match in plan.matches[:_SHOWN])
     if len(plan.matches) > _SHOWN:
         print(f"... and {len(plan.matches) - _SHOWN} older ones")
@@ -152,18 +152,24 @@ def _print_plan(plan: PlayerVoidPlan, name: str) -> None:
 
 def _row(match: RatingUpdated, player: str) -> tuple[str, ...]:
     own, other = sorted(match.players, key=lambda part: part.player != player)
-    return moment(match.finished_at), signed(-own.change), other.player, match.match_id or "-"
+    return format_time(match.finished_at), format_change(-own.change), other.player, match.match_id or "-"
 
 
 def _print_result(so_far: _Progress, player: str, name: str) -> None:
     events = so_far.void_events()
     refunds = Refunds(player, events)
     parts = [part for event in events for part in event.players if part.player == player]
-    own = f"; {number(parts[0].before)} -> {number(parts[-1].after)} for {player}" if parts else ""
-    heading(f"{name}: {_count(len(events))} voided{own}")
+    own = (
+        f"; {format_number(parts[0].before)} -> {format_number(parts[-1].after)} for {player}"
+        if parts
+        else ""
+    )
+    print_heading(f"{name}: {_count(len(events))} voided{own}")
     if events:
-        sheet = Sheet(Column("points back", right=True), Column("matches", right=True), Column("opponent"))
-        sheet.add((signed(points), str(matches), other) for other, matches, points in refunds.opponents)
+        sheet = Table(Column("points back", right=True), Column("matches", right=True), Column("opponent"))
+        sheet.add(
+            (format_change(points), str(matches), other) for other, matches, points in refunds.opponents
+        )
 
 
 def _document(plan: PlayerVoidPlan, so_far: _Progress, *, dry_run: bool) -> dict[str, Any]:
@@ -186,10 +192,10 @@ def _note_not_voided(so_far: _Progress) -> bool:
     refused = [result for result in so_far.results if result.status is VoidStatus.REFUSED]
     waiting = sum(result.status is VoidStatus.WAITING for result in so_far.results)
     for result in refused[:_SHOWN]:
-        note(f"{result.match_id} cannot be voided: {result.detail}")
+        print_note(f"{result.match_id} cannot be voided: {result.detail}")
     if len(refused) > _SHOWN:
-        note(f"... and {len(refused) - _SHOWN} others")
+        print_note(f"... and {len(refused) - _SHOWN} others")
     if waiting:
         why = "the workers have not come to them" if so_far.has_worker else "no worker is running"
-        note(f"{_count(waiting)} not voided yet: {why}; the messages wait in the inbox")
+        print_note(f"{_count(waiting)} not voided yet: {why}; the messages wait in the inbox")
     return bool(refused or waiting)
