@@ -1,4 +1,4 @@
-"""A list of games in any system: rated together where a system has periods, one after another elsewhere.
+"""Rates a list of games in any system: together if the system has periods, else one after another.
 
 Glicko and Glicko-2 are computed as their papers do, without a ladder's bounds; RDs are those at the
 period's start. Pure; wrong input raises ValueError with the field and what is allowed.

@@ -1,7 +1,7 @@
-"""How well a rating system predicts results, and what another one would have made of the same matches.
+"""Evaluation of a rating system: calibration of its predictions, and backtests of other settings.
 
-Pure: no I/O, no clock. `records` reads events and messages, `replay` rates them again from the start,
-`calibration` compares expected with actual scores, `comparison` sets two replays side by side.
+Pure: no I/O, no clock. `match_history` reads events and messages, `simulation` rates them again from the
+start, `calibration` compares expected with actual scores, `backtest_trial` compares two simulations.
 """
 
 from match_ratings_worker.evaluation.backgammon_variant import Variant

@@ -1,4 +1,4 @@
-"""One replay of all records with one system, and what is worth comparing of it with another's."""
+"""One simulation of a match history with one system, and the figures to compare it by."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from match_ratings_worker.units import WINDOW_MS
 
 __all__ = ["RatingSpread", "WeeklySwing", "Trial", "most_active", "run_trial"]
 
-#: After how many matches progress is told.
-_TOLD_EVERY: Final = 1000
+#: Matches between two calls of `progress`.
+_PROGRESS_EVERY: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class RatingSpread:
     mean: float
     #: The standard deviation.
     deviation: float
-    #: What 5 %, half and 95 % of the players are below.
+    #: The 5th, 50th and 95th percentile.
     low: float
     median: float
     high: float
@@ -35,7 +35,7 @@ class RatingSpread:
 
 @dataclass(frozen=True, slots=True)
 class WeeklySwing:
-    """How far the players with the most games went up and down within a week, in points."""
+    """The weekly rating range of the players with the most games, in points."""
 
     players: int
     #: Weeks of 7 days in which one of them played.
@@ -47,7 +47,7 @@ class WeeklySwing:
 
 @dataclass(slots=True)
 class Trial:
-    """What became of all records under one system."""
+    """The result of a simulation with one system."""
 
     system: RatingSystem
     #: Matches that this system does not rate.
@@ -62,7 +62,7 @@ class Trial:
     def quality(
         self, also: Trial | None = None, *, min_games: int = 0, width: float = 50.0
     ) -> Calibration | None:
-        """How well its predictions fit; with `also` for those matches that both have predicted.
+        """The calibration of its predictions; with `also`, over the matches that both predicted.
 
         Matches count in which both players had `min_games` rated games by then (by either system).
         """
@@ -74,9 +74,9 @@ class Trial:
         return sample.calibration(width=width)
 
     def advantage(self, over: Trial, *, min_games: int = 0) -> tuple[float, float]:
-        """How much smaller (negative) or larger its log loss is than another's, and +- how much (95 %).
+        """The difference of its log loss from another's (negative: better), and its 95 % margin.
 
-        Match by match, over those that both have predicted, so that luck that hits both alike is left out.
+        Paired by match, over those that both predicted, so that luck common to both cancels out.
         """
         found = [
             log_loss(own.expected, own.score) - log_loss(other.expected, other.score)
@@ -90,7 +90,7 @@ class Trial:
         return mean, Z * (variance / len(found)) ** 0.5
 
     def spread(self, *, min_games: int = 0) -> RatingSpread | None:
-        """The spread of the ratings of players with so many games; None when there are no such players."""
+        """The spread of the ratings of players with at least `min_games` games; None without such players."""
         found = sorted(
             float(rating) for name, rating in self.ratings.items() if self.games[name] >= max(min_games, 1)
         )
@@ -119,10 +119,10 @@ def run_trial(
     watched: Collection[str] = (),
     progress: Callable[[int], None] = lambda done: None,
 ) -> Trial:
-    """Rates all records with a system, from the start.
+    """Simulates a match history with one system.
 
-    `watched` are the players whose weekly swing is measured; `progress` is told now and then how many
-    more matches are done.
+    `watched` are the players whose weekly swing is measured; `progress` gets the number of matches done
+    since its last call.
     """
     voided = [record.match_id for record in records if isinstance(record, Void)]
     replay, trial = Simulation(system, voided=voided), Trial(system)
@@ -139,9 +139,9 @@ def run_trial(
         for name in seen:
             weeks[name].add(record.finished_at, system, replay.state(name))
         done += 1
-        if done % _TOLD_EVERY == 0:
-            progress(_TOLD_EVERY)
-    progress(done % _TOLD_EVERY)
+        if done % _PROGRESS_EVERY == 0:
+            progress(_PROGRESS_EVERY)
+    progress(done % _PROGRESS_EVERY)
     trial.skipped = replay.skipped
     for name, state in replay.states.items():
         trial.games[name] = state.games

@@ -1,4 +1,4 @@
-"""What changed ratings, without the ratings: the part of events and messages that any system can rate."""
+"""A match history: the part of events and messages that any system can rate, without the ratings."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class Prize(NamedTuple):
 
 
 class Void(NamedTuple):
-    """A match that was taken back."""
+    """A match that was voided."""
 
     match_id: str
     players: tuple[str, str]
 
 
 class InitialState(NamedTuple):
-    """Where a player stands who did not begin as a new one: an import, or the middle of a ledger."""
+    """The first known state of a player who is not new: imported, or met in the middle of a ledger."""
 
     player: str
     rating: Number
-    #: The system that this rating is of, and the values of its own fields as far as they are known.
+    #: The system of this rating, and the known values of its own fields.
     system: str
     own: dict[str, float]
     games: int = 0
@@ -98,7 +98,7 @@ class LedgerReader:
 
     def __init__(self) -> None:
         self._known: set[str] = set()
-        #: Players whose first event here was not their first change: what came before is no longer kept.
+        #: Players whose earliest events are no longer kept.
         self.partial_histories = 0
 
     def read(self, event: RatingUpdated) -> Iterator[HistoryRecord]:

@@ -1,4 +1,4 @@
-"""Rates records again, from the start and in memory, by the same rules as the worker."""
+"""Simulates a match history in memory, by the same rules as the worker."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Prediction", "Simulation", "prediction_of"]
 
 
 class Prediction(NamedTuple):
-    """What a system expected of a match, and what came of it."""
+    """A prediction of a match, and its result."""
 
     #: In ms.
     finished_at: int
     #: The first player's expected score, 0..1, and the actual one: 1, 0.5 or 0.
     expected: float
     score: float
-    #: The first player's rating less the second's, in points, and as much of it as counts.
+    #: The first player's rating less the second's, in points, and the part of it that counts.
     gap: float
     effective_difference: float
     #: The rated games that both players had at least before it.
@@ -38,10 +38,10 @@ class Prediction(NamedTuple):
 
 
 class Simulation:
-    """The players' states after the records that were fed so far."""
+    """The players' states after the records fed so far."""
 
     def __init__(self, system: RatingSystem, *, voided: Iterable[str] = ()) -> None:
-        """`voided` are the ids of the matches that a later record takes back."""
+        """`voided` are the ids of the matches that a later record voids."""
         self.system = system
         self.states: dict[str, State] = {}
         #: Matches that this system does not rate.
@@ -52,7 +52,7 @@ class Simulation:
         self._games: dict[str, list[int]] = {}
 
     def feed(self, record: HistoryRecord) -> Prediction | None:
-        """Carries a record out; for a match that is rated the prediction that was made of it."""
+        """Applies a record; returns the prediction of a rated match."""
         if isinstance(record, Match):
             return self._match(record)
         if isinstance(record, Prize):
@@ -67,14 +67,14 @@ class Simulation:
         return None
 
     def run(self, records: Sequence[HistoryRecord], each: Callable[[Match, Prediction | None], None]) -> None:
-        """Feeds all records; `each` is called with every match and what was expected of it."""
+        """Feeds all records; `each` gets every match and its prediction."""
         for record in records:
             prediction = self.feed(record)
             if isinstance(record, Match):
                 each(record, prediction)
 
     def state(self, player: str) -> State:
-        """A player's state; a new player's for one who has not been met."""
+        """A player's state; the initial one for an unknown player."""
         found = self.states.get(player)
         return self.system.initial() if found is None else found
 
@@ -142,7 +142,7 @@ class Simulation:
 
 
 def prediction_of(system: RatingSystem, event: RatingUpdated) -> Prediction | None:
-    """The prediction in an event with cause `match`; None where the system made none."""
+    """The prediction in an event with cause `match`; None if the system made none."""
     first, second = event.players
     return _predicted(
         system,

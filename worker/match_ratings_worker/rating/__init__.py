@@ -1,4 +1,4 @@
-"""The rating systems: pure rules, one module each. This is what a system of another package imports."""
+"""The rating systems: pure rules, one module each. Plug-ins import from here."""
 
 from typing import Final
 

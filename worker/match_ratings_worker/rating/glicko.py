@@ -61,7 +61,7 @@ def rd_after_idle(rd: float, periods: float, c: float, max_rd: float) -> float:
 
 
 def accumulate(rating: float, games: Iterable[Opponent]) -> tuple[float, float]:
-    """What games tell: the sums of g^2 E (1 - E) and of g (score - E)."""
+    """The information and gain of games: the sums of g^2 E (1 - E) and of g (score - E)."""
     information = gain = 0.0
     for game in games:
         weight, chance = g(game.rd), expected_score(rating, game.rating, game.rd)
@@ -71,7 +71,7 @@ def accumulate(rating: float, games: Iterable[Opponent]) -> tuple[float, float]:
 
 
 def posterior(rating: float, rd: float, information: float, gain: float) -> tuple[float, float]:
-    """The rating and RD after games that told this much."""
+    """The rating and RD, in points, after games with these sums."""
     variance = 1.0 / (1.0 / (rd * rd) + Q * Q * information)
     return rating + Q * variance * gain, math.sqrt(variance)
 
@@ -82,7 +82,7 @@ def rate_period(rating: float, rd: float, games: Iterable[Opponent]) -> tuple[fl
 
 
 def game_steps(own: PlayerUpdate, other: PlayerUpdate) -> list[Step]:
-    """What one game told, with the figures of both players' parts of its event."""
+    """The steps of one game, with the figures of both players in its event."""
     rd, name = other.figures["rd"], own.player
     weight, chance = g(rd), own.expected or 0.0
     gap = f"{own.before:.2f} - {other.before:.2f}"
@@ -105,7 +105,7 @@ def game_steps(own: PlayerUpdate, other: PlayerUpdate) -> list[Step]:
 
 
 def posterior_steps(own: PlayerUpdate, rd: float, information: float, gain: float) -> list[Step]:
-    """The new rating and RD from what the games of a player's part told."""
+    """The steps from the sums of the games to the new rating and RD."""
     name, after = own.player, own.figures["rd_after"]
     raw = posterior(own.before, rd, information, gain)[1]
     return [

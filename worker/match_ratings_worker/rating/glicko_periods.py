@@ -1,4 +1,4 @@
-"""Glicko by rating periods, as Glickman's paper has it: a period's games are rated together at its end.
+"""Glicko by rating periods, as in Glickman's paper: the games of a period are rated together at its end.
 
 Between closings a player's state holds the sums that the paper's formulas need, so that games can be
 added one at a time; ratings and RDs stay what they were when the period began. Periods follow each
@@ -30,13 +30,13 @@ __all__ = ["GlickoPeriods", "GlickoPeriodState"]
 
 
 class GlickoPeriodState(NamedTuple):
-    """What a player's state holds besides the rating."""
+    """The state of a player besides the rating."""
 
     #: In points; as grown to the period's start once a game of it is held.
     rd: float
     #: The number of the period whose games are held, or of the last one closed; 0 before the first.
     period: float = 0.0
-    #: The games held, and what they tell: the sums of g^2 E (1 - E) and of g (score - E).
+    #: The games held, and the sums of g^2 E (1 - E) and of g (score - E).
     period_games: float = 0.0
     period_information: float = 0.0
     period_gain: float = 0.0
@@ -70,7 +70,7 @@ class GlickoPeriods(Glicko):
         return State(self.start, extra=tuple(GlickoPeriodState(self.start_rd)))
 
     def rate(self, first: State, second: State, game: Game) -> Outcome:
-        """Adds the game to what both players' states hold; no rating changes yet.
+        """Adds the game to both players' states; no rating changes yet.
 
         A late game goes into the period that is open; close what `closes_at` says is due beforehand.
         """
@@ -78,7 +78,7 @@ class GlickoPeriods(Glicko):
         return self._both(first, own, second, other, game)
 
     def preview(self, first: State, second: State, game: Game) -> Outcome:
-        """What a game would change if it were the only one of its period."""
+        """The change of a game as the only one of its period."""
         own, other = (
             GlickoPeriodState(opened.rd, opened.period)
             for opened in (self._opened(state, game.finished_at) for state in (first, second))
@@ -108,7 +108,7 @@ class GlickoPeriods(Glicko):
         return Side(change, state.rating + change, 0.0, None, tuple(after), figures)
 
     def void(self, state: State, part: PlayerUpdate) -> State:
-        """Takes a game out of what is held; raises InvalidGame once its period is closed.
+        """Removes a game from those held; raises InvalidGame once its period is closed.
 
         The games of a closed period were rated together, so that none has a change of its own.
         """

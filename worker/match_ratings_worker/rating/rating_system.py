@@ -1,4 +1,4 @@
-"""What every rating system is: pure rules from two players' states and a game to two new states.
+"""The base class of rating systems: pure rules from two players' states and a game to two new states.
 
 No system does I/O or looks at a clock. A system is a frozen pydantic model whose fields are the
 ladder's settings for it, so that a wrong setting is refused with its name when the worker starts.
@@ -53,7 +53,7 @@ class State(NamedTuple):
 
 
 class Game(NamedTuple):
-    """What a system may know of a finished ranked game; nothing else can affect a rating."""
+    """A finished ranked game: everything that can affect a rating."""
 
     #: When it finished, in ms since 1970.
     finished_at: int
@@ -81,7 +81,7 @@ class Side(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Both sides of a rated game and what they share."""
+    """The result of rating a game: both sides, and the figures they share."""
 
     #: The version of the rules that was applied.
     rules: str
@@ -94,7 +94,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of an explanation: what is computed, how, and what comes out."""
+    """One line of an explanation: a figure, its formula with numbers, and the result."""
 
     label: str
     formula: str
@@ -109,13 +109,13 @@ class RatingSystem(BaseModel, ABC):
 
     #: The name that a ladder's configuration and the events use.
     name: ClassVar[str]
-    #: What a player's state holds besides the rating: hash fields in Redis.
+    #: The values of a player's state besides the rating: hash fields in Redis.
     state_fields: ClassVar[tuple[str, ...]] = ()
     #: Whether ratings are whole numbers.
     integer_ratings: ClassVar[bool] = False
     #: Fields of a match, besides players, winner, mode and time, that a rating depends on.
     depends_on: ClassVar[tuple[str, ...]] = ()
-    #: Whether it matters who is named first.
+    #: Whether the order of the players matters.
     order_matters: ClassVar[bool] = False
     #: Whether a game can end in a draw.
     draws: ClassVar[bool] = False
@@ -147,7 +147,7 @@ class RatingSystem(BaseModel, ABC):
         return "1"
 
     def preview(self, first: State, second: State, game: Game) -> Outcome:
-        """What a game would change by itself, to show before it is played.
+        """The outcome of a game by itself, to show before it is played.
 
         The same as `rate`, except where changes wait for the end of a rating period.
         """
@@ -200,7 +200,7 @@ class RatingSystem(BaseModel, ABC):
         return True
 
     def on_leaderboard(self, state: State) -> bool:
-        """Whether a player in this state stands on the leaderboard."""
+        """Whether a player in this state is on the leaderboard."""
         return True
 
     def parse_rating(self, text: str | bytes) -> Number:

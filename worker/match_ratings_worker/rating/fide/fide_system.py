@@ -80,7 +80,7 @@ class Fide(RatingSystem):
         return (self.accrue if self.period == "month" else self.rate_alone)(first, second, game)
 
     def preview(self, first: State, second: State, game: Game) -> Outcome:
-        """What a game would change if it were the only one; raises InvalidGame for an unrated player."""
+        """The change of a game by itself; raises InvalidGame for an unrated player."""
         if self.period == "month" and not (first.rating and second.rating):
             msg = (
                 "rating: 0 is not allowed here; it means unrated, and a single game changes nothing for that"
@@ -95,7 +95,7 @@ class Fide(RatingSystem):
         return Outcome(self.rules_at(at), sides)
 
     def accrue(self, first: State, second: State, game: Game) -> Outcome:
-        """Adds a game to what both players' states hold; ratings are those of the current list.
+        """Adds a game to both players' states; ratings are those of the current list.
 
         A game against an unrated player counts for nobody. A late game goes into the month that is
         open, since a published list is not changed; close what `closes_at` says is due beforehand.
@@ -120,7 +120,7 @@ class Fide(RatingSystem):
         """The change on the next list: K by the rules and the 700 rule, rounded once; or a first rating.
 
         A computed rating under the floor makes the player unrated (rating 0). An unrated player whose
-        games come to less than the floor stays unrated and starts afresh.
+        games come to less than the floor stays unrated and starts over.
         """
         held = FidePeriodState.of(state)
         if self.closes_at(state) is None:
@@ -142,10 +142,9 @@ class Fide(RatingSystem):
         return Side(rating - before, rating, expected, k, extra, figures)
 
     def void(self, state: State, part: PlayerUpdate) -> State:
-        """By game the change is taken back; by month the game is taken out of what is held.
+        """By game, takes the change back; by month, removes the game from those held.
 
-        Of a game whose month is closed the gain is taken back, on the next list. A first rating that
-        was published stands.
+        If the month is closed, the gain is taken back on the next list. A published first rating remains.
         """
         figures = part.figures
         if "counted" not in figures:

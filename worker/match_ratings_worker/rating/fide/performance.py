@@ -38,14 +38,14 @@ class Performance(NamedTuple):
     average: float
     #: The score share that was looked up, in hundredths; None for the linear approximation.
     share: int | None
-    #: What is added to the average, in points.
+    #: The difference added to the average, in points.
     difference: float
     #: Their sum, rounded half away from zero.
     rating: int
 
 
 class FirstRating(NamedTuple):
-    """What an unrated player's games come to, and the figures that made it."""
+    """An unrated player's first rating, and the figures that made it."""
 
     performance: Performance
     #: The performance, at most 2200.

@@ -1,4 +1,4 @@
-"""What a FIDE ladder keeps of a player: peak, birth year, and the games that wait for the month's end."""
+"""The state of a FIDE player: peak, birth year, and the games that wait for the end of the month."""
 
 from __future__ import annotations
 
