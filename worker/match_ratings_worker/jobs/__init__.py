@@ -1,1 +1,1 @@
-"""What arq runs."""
+"""The jobs of the arq worker, their requests and their serializer, and its settings class."""
