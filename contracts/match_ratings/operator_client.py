@@ -66,7 +66,7 @@ class ReplayArguments(DeadLetterSelection, total=False):
 async def void_match(
     arq: AskingPool, match_id: str, *, why: str, by: str, ladder: str | None = None, timeout: float = 30.0
 ) -> dict[str, Any]:
-    """Void a rated match. `why` and `by` (who does it) are kept in the ledger.
+    """Void a rated match. `why` and `by` (who does it) are kept in the ledger; `timeout` is at most 50 s.
 
     The answer has `outcome`: "voided" or "already-voided" with `void_event` and the `players`' changes;
     "unknown", "not-rated", "not-kept" or "refused" with a `detail`; or "waiting". Calling it again is safe.

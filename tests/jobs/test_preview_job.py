@@ -44,21 +44,27 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("payload", "words"),
     [
-        (None, "ladder: it is required"),
-        ([1], "payload: [1] is not allowed; use an object with ladder and players"),
+        (None, "request: null is not a JSON object"),
+        ([1], "request: [1] is not a JSON object"),
         ({}, "ladder: it is required"),
         ({"ladder": "x"}, "players: it is required"),
-        ({"ladder": "X!", "players": ["a", "b"]}, 'ladder: "X!": '),
+        ({"ladder": "X!", "players": ["a", "b"]}, 'ladder: "X!" is not allowed: '),
         (
             {"ladder": "nosuch", "players": ["a", "b"]},
-            'ladder: "nosuch" is rated by no worker here',
+            'ladder: "nosuch" is not configured; use one of ',
         ),
         ({"ladder": "LADDER", "players": ["a", "a"]}, "players: a match has two different players"),
         ({"ladder": "LADDER", "players": ["a"]}, "players.1: it is required"),
-        ({"ladder": "LADDER", "players": ["a", "b"], "cubes": [3]}, "cubes.0: 3: must be one of 1, 2, 4"),
-        ({"ladder": "LADDER", "players": ["a", "b"], "finished_at": 5}, "finished_at: 5: looks like seconds"),
-        ({"ladder": "LADDER", "players": ["a", "b"], "cube": 2}, "cube: 2: Extra inputs are not permitted"),
-        ("{", 'payload: "{": Invalid JSON'),
+        (
+            {"ladder": "LADDER", "players": ["a", "b"], "cubes": [3]},
+            "cubes.0: 3 is not allowed: must be one of 1, 2, 4",
+        ),
+        (
+            {"ladder": "LADDER", "players": ["a", "b"], "finished_at": 5},
+            "finished_at: 5 is not allowed: looks like seconds",
+        ),
+        ({"ladder": "LADDER", "players": ["a", "b"], "cube": 2}, "cube: there is no field of this name"),
+        ("{", "request: "),
     ],
 )
 async def test_wrong_requests_get_a_sentence(
@@ -66,8 +72,8 @@ async def test_wrong_requests_get_a_sentence(
 ) -> None:
     if isinstance(payload, dict) and payload.get("ladder") == "LADDER":
         payload = {**payload, "ladder": ladder}
-    answer = await preview_job({"worker": context}, payload)
-    assert list(answer) == ["error"] and answer["error"].startswith(words), answer
+    answer = await preview_job({"worker": context, "job_id": "a-job"}, payload)
+    assert answer["ok"] is False and answer["error"].startswith(words), answer
 
 
 async def test_the_answer_is_by_the_adopted_settings(context: WorkerContext, ladder: str) -> None:
@@ -75,13 +81,15 @@ async def test_the_answer_is_by_the_adopted_settings(context: WorkerContext, lad
     from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 
     answer = await preview_job(
-        {"worker": context}, {"ladder": ladder, "players": ["ada", "bob"], "cubes": [1]}
+        {"worker": context, "job_id": "a-job"}, {"ladder": ladder, "players": ["ada", "bob"], "cubes": [1]}
     )
     assert (answer["system"], answer["new"]) == ("backgammon", ["ada", "bob"])
     assert [row["first"]["change"] for row in answer["outcomes"]] == [16, -16]
     keys = context.keys(ladder)
     await adopt(ClientExecutor(context.redis), keys, Glicko2(), instead_of="", who="x", why="x")
-    answer = await preview_job({"worker": context}, f'{{"ladder": "{ladder}", "players": ["ada", "bob"]}}')
+    answer = await preview_job(
+        {"worker": context, "job_id": "a-job"}, f'{{"ladder": "{ladder}", "players": ["ada", "bob"]}}'
+    )
     assert answer["system"] == "glicko2"
     assert {row["result"] for row in answer["outcomes"]} == {"win", "draw", "loss"}
 
@@ -95,7 +103,7 @@ async def test_a_match_server_asks_a_worker(tmp_path: Path) -> None:
                 assert (answer["system"], answer["players"]) == ("fibs", ["ada", "bob"])
                 win, loss = answer["outcomes"]
                 assert win["first"]["change"] == pytest.approx(29.46) == -loss["first"]["change"]
-                with pytest.raises(ValueError, match='ladder: "other" is rated by no worker here'):
+                with pytest.raises(ValueError, match='ladder: "other" is not configured'):
                     await match_ratings.preview(pool, "other", ("ada", "bob"))
                 assert await pool.keys("arq:result:*")  # kept for a while
                 assert 0 < await pool.pttl((await pool.keys("arq:result:*"))[0]) <= 60_000

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from arq import Retry
 from arq.connections import ArqRedis, RedisSettings, create_pool
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError
 
 from embedded import Endpoint, Server
 from match_ratings import QUEUE
@@ -92,6 +94,11 @@ async def test_a_players_matches_are_taken_back_by_a_job(server: Endpoint, ladde
             'why: " " is not allowed: string should have at least 1 character',
         ),
         ("void_match", {"match_id": "m-1", "force": True}, "force: there is no field of this name"),
+        (
+            "void_match",
+            {"match_id": "m-1", "timeout": 51},
+            "timeout: 51 is not allowed: input ",
+        ),
         ("void_match", {"match_id": "m-1", "ladder": None}, "ladder: it is required with several ladders"),
         ("void_match", {"match_id": "m-1", "ladder": "go"}, 'ladder: "go" is not configured; use one of '),
         (
@@ -115,6 +122,19 @@ async def test_what_is_wrong_with_a_request_is_in_the_answer(
 async def test_a_shadow_takes_nothing_back(server: Endpoint, bench: Bench) -> None:
     office = Office(server.url, bench, Backgammon(), shadow=True)
     assert (await office("void_match", match_id="m-1"))["error"].startswith("RATINGS_SHADOW: ")
+    await office.desk.redis.aclose()
+
+
+async def test_a_void_is_tried_again_when_redis_does_not_answer(
+    server: Endpoint, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*arguments: Any, **options: Any) -> Any:
+        raise ConnectionError("gone")
+
+    office = Office(server.url, bench, Backgammon())
+    monkeypatch.setattr(office.desk.redis, "execute_command", refuse)
+    with pytest.raises(Retry):
+        await office("void_match", match_id="m-1")
     await office.desk.redis.aclose()
 
 

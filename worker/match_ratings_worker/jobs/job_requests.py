@@ -60,7 +60,7 @@ def job_function(
     refusals: tuple[type[Exception], ...] = (),
     repeatable: bool = False,
 ) -> Callable[[dict[str, Any], Any], Awaitable[dict[str, Any]]]:
-    """An arq function with one argument, the request, which it reads as `model` and hands to `act`.
+    """An arq function with one argument, the request (an object, or its JSON text), read as `model`.
 
     `act` gets the ladder, the request and arq's job id, which stays the same when arq tries the job again.
     Its `refusals` are answered as errors, like RequestRefused. A lost connection is an error too, unless
@@ -68,11 +68,12 @@ def job_function(
     """
     errors: tuple[type[Exception], ...] = (RequestRefused, ArchiveError, Unreadable, *refusals)
 
-    async def answer(ctx: dict[str, Any], request: Any) -> dict[str, Any]:
+    async def answer(ctx: dict[str, Any], request: Any = None) -> dict[str, Any]:
         context: WorkerContext = ctx["worker"]
         job_id = str(ctx["job_id"])
         try:
-            read = model.model_validate_json(orjson.dumps(request))
+            text = request if isinstance(request, str) else orjson.dumps(request)
+            read = model.model_validate_json(text)
             ladder = _ladder(context, read.ladder)
             return {"ok": True, **await act(ladder, read, job_id)}
         except ValidationError as error:

@@ -35,7 +35,7 @@ class _VoidRequest(LadderRequest):
     why: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)]
     by: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=90)]
     #: Seconds without any result after which the job answers.
-    timeout: Annotated[float, Field(ge=0, le=3600)] = 30.0
+    timeout: Annotated[float, Field(ge=0, le=50)] = 30.0
 
     @property
     def signed_why(self) -> str:
