@@ -22,6 +22,7 @@ The layers, from the top; each imports only those below it, and import-linter ch
     rating              the rating systems: pure, no I/O, no clock
     text, units         sentences about values; milliseconds
     backoff             pauses between tries
+    lines               lines of a file, in batches
     match_ratings       messages and stream names (the package in contracts/)
 
 manual/ holds the chapters of `match-ratings manual`.
