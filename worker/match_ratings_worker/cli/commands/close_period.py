@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,15 +19,15 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.parameters import time_or_now
+from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings_worker.pipeline.close_due_periods import Closed, Closing
-    from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings
+from match_ratings_worker.pipeline.close_due_periods import Closed, Closing, adopted_store
+from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.units import now_ms
 
 __all__ = ["close_period"]
 
@@ -49,16 +49,14 @@ def close_period(
 ) -> None:
     """End the rating periods that are over: one event with cause `period` for each player.
 
-    The workers do the same once a minute. Without options a period is ended when its grace (the ladder's
-    setting grace_hours) has passed. A period stays open while a message waits that came in before that,
-    since it may be a game of the period. Calling it again, or killing it, does no harm.
+    The workers do the same once a minute. By default a period ends when its grace (the ladder's setting
+    grace_hours) has passed. It stays open while an older message waits in the inbox, since that may be
+    a game of the period. It is safe to run this again, and to kill it.
     """
     if early and until is not None:
         raise CommandError("--early: it makes no sense with --until", ExitCode.WRONG_INPUT)
-    site = load_installation()
-    chosen, keys = site.named(ladder)
-    wanted = None if until is None else time_or_now("--until", until)
-    sheet = Table(
+    wanted = None if until is None else parse_time("--until", until, now_ms())
+    table = Table(
         Column("before", right=True),
         Column("change", right=True),
         Column("after", right=True, style="bold"),
@@ -68,57 +66,54 @@ def close_period(
         Column("player"),
     )
 
-    def show(found: list[Closed]) -> None:
+    def show(closed: list[Closed]) -> None:
         if json:
-            for item in found:
+            for item in closed:
                 print_json(asdict(item))
         elif dry_run:
-            sheet.add(_row(item) for item in found)
+            table.add(_row(item) for item in closed)
 
-    async def act(redis: Redis) -> tuple[RatingSystem, Closing]:
-        from match_ratings_worker import queries
-        from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings
-        from match_ratings_worker.pipeline.close_due_periods import Closing, adopted_store
-
-        now = await queries.server_time(redis, keys.inbox)
-        if wanted is not None and wanted > now:
-            text = (
-                f"--until: {format_time(wanted)} has not come yet; --early ends periods that have not ended"
-            )
-            raise CommandError(text, ExitCode.WRONG_INPUT)
-        if early and await redis.xlen(keys.inbox):
-            raise CommandError(
-                "--early: messages wait in the inbox; let the workers finish them first", ExitCode.WRONG_INPUT
-            )
-        horizon = site.settings.horizon_ms
+    async def act(handle: LadderHandle) -> tuple[str, RatingSystem, Closing]:
+        await _check(handle, wanted, early=early)
         try:
-            store = await adopted_store(redis, chosen.name, chosen.system, horizon=horizon, keys=keys)
+            store = await adopted_store(
+                handle.redis, handle.name, handle.system, horizon=handle.horizon_ms, keys=handle.keys
+            )
         except UnknownSettings as error:
             raise CommandError(str(error), ExitCode.WRONG_INPUT) from None
         grace = None if wanted is None else 0
         closing = Closing(store, until=wanted, grace=grace, early=early, dry=dry_run)
         with spinner("Closing"):
             try:
-                async for found in closing.run():
-                    show(found)
+                async for closed in closing.run():
+                    show(closed)
             except RuntimeError as error:
                 raise CommandError(f"a period could not be closed: {error}", ExitCode.UNAVAILABLE) from None
-        return store.system, closing
+        return handle.name, store.system, closing
 
-    system, closing = run(site.settings.redis_url, act)
+    name, system, closing = run_on_ladder(load_installation(), ladder, act)
     if system.period_grace is None and not closing.closed:
-        print_note(f"ladder {chosen.name} is rated by game ({system.name}); there are no periods to close")
+        print_note(f"ladder {name} is rated by game ({system.name}); there are no periods to close")
         return
     if not json:
         verb = "would be closed" if dry_run else "closed"
         ended = f" that ended by {format_time(closing.until)}" if closing.until is not None else ""
-        print_heading(f"ladder {chosen.name}: {closing.closed} players' periods{ended} {verb}")
+        print_heading(f"ladder {name}: {closing.closed} players' periods{ended} {verb}")
     if closing.passed:
-        print_note(
-            f"{closing.passed} players were passed over: their stored state has no period that is over"
-        )
+        text = f"{closing.passed} players were passed over: their stored state has no period that is over"
+        print_note(text)
     if closing.waiting:
         print_note("messages wait in the inbox; periods that they may belong to stay open")
+
+
+async def _check(ladder: LadderHandle, until: int | None, *, early: bool) -> None:
+    now = await server_time(ladder.redis, ladder.keys.inbox)
+    if until is not None and until > now:
+        text = f"--until: {format_time(until)} has not come yet; --early ends periods that have not ended"
+        raise CommandError(text, ExitCode.WRONG_INPUT)
+    if early and await ladder.redis.xlen(ladder.keys.inbox):
+        text = "--early: messages wait in the inbox; let the workers finish them first"
+        raise CommandError(text, ExitCode.WRONG_INPUT)
 
 
 def _row(item: Closed) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from json import loads
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,16 +21,14 @@ from match_ratings_worker.cli.console import (
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import WhoOption, YesOption, ask, user_name
-from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.ladder_settings import adopted_settings
+from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
+from match_ratings_worker.ladder_settings.settings_diff import Difference, Use, differences, flat, risks
+from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.text import quote
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings_worker.ladder_settings.adopted_settings import Adoption
-    from match_ratings_worker.ladder_settings.settings_diff import Difference, Use
-    from match_ratings_worker.rating import RatingSystem
-    from match_ratings_worker.storage.keys import Keys
 
 __all__ = ["app"]
 
@@ -43,88 +43,60 @@ def _group() -> None:
     """Show, compare and adopt the settings that a ladder is rated by."""
 
 
-@app.command(short_help="Show the adopted settings, since when, by whom, and what was before.")
+@app.command(short_help="Show the adopted settings and their history.")
 def show(ladder: LadderOption = None, json: JsonOption = False) -> None:
-    """Print the settings that a ladder is rated by, who adopted them when and why, and those before."""
-    site = load_installation()
-    chosen, keys = site.named(ladder)
-
-    async def act(redis: Redis) -> tuple[Adoption | None, list[Adoption]]:
-        from match_ratings_worker.ladder_settings import adopted_settings as adoption
-
-        return await adoption.adopted(redis, keys), await adoption.history(redis, keys)
-
-    now, before = run(site.settings.redis_url, act)
-    same = now is not None and now.digest == _digest(chosen.system)
+    """Print the settings that a ladder is rated by, who adopted them when and why, and earlier ones."""
+    installation = load_installation()
+    chosen = installation.ladder(ladder)
+    adoption, history = run_on_ladder(installation, ladder, _read_history)
+    same = adoption is not None and adoption.digest == settings_digest(chosen.system)
     if json:
         print_json(
             {
                 "ladder": chosen.name,
-                "adopted": None if now is None else _document(now),
+                "adopted": None if adoption is None else _document(adoption),
                 "same_as_here": same,
-                "history": [_document(item) for item in before],
+                "history": [_document(item) for item in history],
             }
         )
-        return
-    if now is None:
-        print_note(
-            f"nothing is adopted for ladder {chosen.name} yet; its first worker adopts its own settings"
-        )
-        return
-    print_heading(f"ladder {chosen.name}: {now.system}")
-    print_fields(
-        [
-            ("adopted", f"{format_time(now.at)} by {now.who or '-'}"),
-            ("why", now.why or "-"),
-            ("digest", now.digest),
-            ("this configuration", "the same" if same else "other settings; see match-ratings ladder diff"),
-        ]
-    )
-    print()
-    sheet = Table(Column("setting"), Column("value"))
-    sheet.add((name, _shown(name, value)) for name, value in _settings(now).items())
-    print()
-    sheet = Table(*(Column(title) for title in ("adopted", "system", "digest", "ledger after", "by", "why")))
-    sheet.add(
-        (format_time(item.at), item.system, item.digest, item.after, item.who or "-", item.why or "-")
-        for item in before
-    )
+    elif adoption is None:
+        _note_not_adopted(chosen.name)
+    else:
+        _print_adoption(chosen.name, adoption, history, same=same)
 
 
 @app.command(short_help="Compare the adopted settings with this configuration.")
 def diff(ladder: LadderOption = None, json: JsonOption = False) -> None:
     """Print, setting by setting, what differs between the adopted settings and this configuration."""
-    site = load_installation()
-    chosen, keys = site.named(ladder)
-
-    async def act(redis: Redis) -> tuple[Adoption | None, Use]:
-        from match_ratings_worker.ladder_settings import adopted_settings as adoption
-
-        return await adoption.adopted(redis, keys), await _use(redis, keys)
-
-    now, use = run(site.settings.redis_url, act)
-    found = [] if now is None else _differences(now, chosen.system)
-    told = [] if now is None else _dangers(now, chosen.system, use)
+    installation = load_installation()
+    chosen = installation.ladder(ladder)
+    adoption, use = run_on_ladder(installation, ladder, _read_use)
+    found = [] if adoption is None else _differences(adoption, chosen.system)
+    dangers = [] if adoption is None else _dangers(adoption, chosen.system, use)
     if json:
-        document: dict[str, Any] = {"ladder": chosen.name, "adopted": None if now is None else now.digest}
-        document |= {"here": _digest(chosen.system), "differences": [asdict(item) for item in found]}
-        print_json({**document, "dangers": told})
-    elif now is None:
-        print_note(
-            f"nothing is adopted for ladder {chosen.name} yet; its first worker adopts its own settings"
+        print_json(
+            {
+                "ladder": chosen.name,
+                "adopted": None if adoption is None else adoption.digest,
+                "here": settings_digest(chosen.system),
+                "differences": [asdict(item) for item in found],
+                "dangers": dangers,
+            }
         )
+    elif adoption is None:
+        _note_not_adopted(chosen.name)
     elif not found:
-        print_heading(f"ladder {chosen.name}: this configuration is the adopted one ({now.digest})")
+        print_heading(f"ladder {chosen.name}: this configuration is the adopted one ({adoption.digest})")
     else:
         _print_differences(found)
-        for danger in told:
+        for danger in dangers:
             print_note(f"! {danger}")
 
 
 @app.command(short_help="Rate a ladder by this configuration's settings from now on.")
 def adopt(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for the history.")],
-    who: WhoOption = None,
+    by: WhoOption = None,
     yes: YesOption = False,
     force: Annotated[
         bool, typer.Option("--force", help="Also when it changes the rules for games that have finished.")
@@ -134,123 +106,135 @@ def adopt(
 ) -> None:
     """Adopt this configuration's settings for a ladder: from now on it is rated by these alone.
 
-    Workers with other settings stop rating the ladder at once, those with these start within about two
-    seconds; none needs to be restarted. A rule change that is dated in the future is safe. What changes
+    Workers with other settings stop rating the ladder at once; those with these start within about two
+    seconds. None needs to be restarted. A rule change that is dated in the future is safe. A change of
     the rules for games that have finished is refused without --force, with the reasons.
     """
-    site = load_installation()
-    chosen, keys = site.named(ladder)
-    by, why = _text("--by", who if who is not None else user_name()), _text("--why", why)
-
-    async def look(redis: Redis) -> tuple[Adoption | None, Use]:
-        from match_ratings_worker.ladder_settings import adopted_settings as adoption
-
-        return await adoption.adopted(redis, keys), await _use(redis, keys)
-
-    now, use = run(site.settings.redis_url, look)
-    digest = _digest(chosen.system)
-    told: list[str] = []
-    if now is not None and now.digest != digest:
-        told = _dangers(now, chosen.system, use)
+    installation = load_installation()
+    chosen = installation.ladder(ladder)
+    author, why = _checked_text("--by", by if by is not None else user_name()), _checked_text("--why", why)
+    adoption, use = run_on_ladder(installation, ladder, _read_use)
+    digest = settings_digest(chosen.system)
+    changed = adoption is None or adoption.digest != digest
+    dangers: list[str] = []
+    if adoption is not None and changed:
+        dangers = _dangers(adoption, chosen.system, use)
         if not json:
-            _print_differences(_differences(now, chosen.system))
-        for danger in told:
+            _print_differences(_differences(adoption, chosen.system))
+        for danger in dangers:
             print_note(f"! {danger}")
-        if told and not force:
-            reasons = "the reasons are above" if len(told) > 1 else "the reason is above"
-            text = f"ladder {chosen.name}: this changes the rules for games that have finished; {reasons}"
-            raise CommandError(
-                f"{text}; nothing was adopted (--force adopts it all the same)", ExitCode.WRONG_INPUT
+        if dangers and not force:
+            reasons = "the reasons are above" if len(dangers) > 1 else "the reason is above"
+            text = (
+                f"ladder {chosen.name}: this changes the rules for games that have finished; {reasons}; "
+                "nothing was adopted (--force adopts it all the same)"
             )
+            raise CommandError(text, ExitCode.WRONG_INPUT)
         if not yes:
             ask(f"Rate ladder {chosen.name} by these settings from now on?")
 
-    async def act(redis: Redis) -> bool:
-        from match_ratings_worker.ladder_settings.adopted_settings import adopt as adopt_settings
-        from match_ratings_worker.storage.pipelined_connection import ClientExecutor
+    async def write(handle: LadderHandle) -> bool:
+        expected = "" if adoption is None else adoption.digest
+        return await adopted_settings.adopt(
+            handle.executor, handle.keys, handle.system, instead_of=expected, who=author, why=why
+        )
 
-        expected = "" if now is None else now.digest
-        line = ClientExecutor(redis)
-        return await adopt_settings(line, keys, chosen.system, instead_of=expected, who=by, why=why)
-
-    changed = now is None or now.digest != digest
-    if changed and not run(site.settings.redis_url, act):
+    if changed and not run_on_ladder(installation, ladder, write):
         text = f"ladder {chosen.name}: somebody else has adopted other settings meanwhile; look again"
         raise CommandError(text, ExitCode.WRONG_INPUT)
     if json:
-        print_json({"ladder": chosen.name, "digest": digest, "changed": changed, "dangers": told})
+        print_json({"ladder": chosen.name, "digest": digest, "changed": changed, "dangers": dangers})
     else:
         done = "adopted" if changed else "adopted already"
         print(f"ladder {chosen.name}: these settings are {done} ({chosen.system.name}, {digest})")
 
 
-async def _use(redis: Redis, keys: Keys) -> Use:
-    from match_ratings_worker import queries
-    from match_ratings_worker.ladder_settings.settings_diff import Use
+async def _read_history(ladder: LadderHandle) -> tuple[Adoption | None, list[Adoption]]:
+    adoption = await adopted_settings.adopted(ladder.redis, ladder.keys)
+    return adoption, await adopted_settings.history(ladder.redis, ladder.keys)
 
+
+async def _read_use(ladder: LadderHandle) -> tuple[Adoption | None, Use]:
+    """Read the adopted settings, and the figures that say whether a change of them is safe."""
+    redis, keys = ladder.redis, ladder.keys
+    adoption = await adopted_settings.adopted(redis, keys)
     counts: dict[bytes, bytes] = await redis.hgetall(keys.counts)  # type: ignore[misc]  # wrong in redis-py
     rated = sum(int(counts.get(name, 0)) for name in (b"rated", b"prize")) or await redis.xlen(keys.outbox)
     waiting, held = await redis.xlen(keys.inbox), await redis.zcard(keys.open_periods)
-    return Use(await queries.server_time(redis, keys.inbox), rated, waiting, held)
+    return adoption, Use(await server_time(redis, keys.inbox), rated, waiting, held)
 
 
-def _digest(system: RatingSystem) -> str:
-    from match_ratings_worker.ladder_settings.adopted_settings import settings_digest
-
-    return settings_digest(system)
-
-
-def _settings(item: Adoption) -> dict[str, Any]:
-    from json import loads
-
-    from match_ratings_worker.ladder_settings.settings_diff import flat
-
+def _settings(adoption: Adoption) -> dict[str, Any]:
     try:
-        found = loads(item.settings)
+        found = loads(adoption.settings)
     except ValueError:
         return {}
     return flat(found) if isinstance(found, dict) else {}
 
 
-def _document(item: Adoption) -> dict[str, Any]:
-    return {**asdict(item), "settings": _settings(item)}
+def _document(adoption: Adoption) -> dict[str, Any]:
+    return {**asdict(adoption), "settings": _settings(adoption)}
 
 
-def _differences(now: Adoption, here: RatingSystem) -> list[Difference]:
-    from match_ratings_worker.ladder_settings.settings_diff import differences
-
-    return differences(now.system, _settings(now), here)
+def _differences(adoption: Adoption, configured: RatingSystem) -> list[Difference]:
+    return differences(adoption.system, _settings(adoption), configured)
 
 
-def _dangers(now: Adoption, here: RatingSystem, use: Use) -> list[str]:
-    from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings
-    from match_ratings_worker.ladder_settings.settings_diff import risks
-
-    if now.digest == _digest(here):
+def _dangers(adoption: Adoption, configured: RatingSystem, use: Use) -> list[str]:
+    if adoption.digest == settings_digest(configured):
         return []
     try:
-        return risks(now.rating_system(), here, use)
+        return risks(adoption.rating_system(), configured, use)
     except UnknownSettings as error:
         print_note(str(error))
-        return risks(None, here, use)
+        return risks(None, configured, use)
 
 
-def _print_differences(found: list[Difference]) -> None:
-    sheet = Table(Column("setting"), Column("adopted"), Column("this configuration"))
-    sheet.add(
-        (item.setting, _shown(item.setting, item.adopted), _shown(item.setting, item.here)) for item in found
+def _note_not_adopted(ladder: str) -> None:
+    print_note(f"nothing is adopted for ladder {ladder} yet; its first worker adopts its own settings")
+
+
+def _print_adoption(ladder: str, adoption: Adoption, history: Sequence[Adoption], *, same: bool) -> None:
+    print_heading(f"ladder {ladder}: {adoption.system}")
+    print_fields(
+        [
+            ("adopted", f"{format_time(adoption.at)} by {adoption.who or '-'}"),
+            ("why", adoption.why or "-"),
+            ("digest", adoption.digest),
+            ("this configuration", "the same" if same else "other settings; see match-ratings ladder diff"),
+        ]
+    )
+    print()
+    table = Table(Column("setting"), Column("value"))
+    table.add((name, _format_setting(name, value)) for name, value in _settings(adoption).items())
+    print()
+    table = Table(*map(Column, ("adopted", "system", "digest", "ledger after", "by", "why")))
+    table.add(
+        (format_time(item.at), item.system, item.digest, item.after, item.who or "-", item.why or "-")
+        for item in history
     )
 
 
-def _shown(name: str, value: Any) -> str:
+def _print_differences(found: list[Difference]) -> None:
+    table = Table(Column("setting"), Column("adopted"), Column("this configuration"))
+    table.add(
+        (
+            item.setting,
+            _format_setting(item.setting, item.adopted),
+            _format_setting(item.setting, item.here),
+        )
+        for item in found
+    )
+
+
+def _format_setting(name: str, value: Any) -> str:
     if value is None:
         return "-"
     # Dates are the only numbers inside a table of settings.
     return format_time(value) if "." in name and isinstance(value, int) else str(value)
 
 
-def _text(name: str, value: str) -> str:
-
+def _checked_text(name: str, value: str) -> str:
     if not value.strip() or len(value) > _LONGEST or not value.isprintable():
         allowed = f"1-{_LONGEST} printable characters are"
         raise CommandError(f"{name}: {quote(value)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
