@@ -44,7 +44,7 @@ VARIANTS: dict[str, RatingSystem] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 async def test_after_honest_work_nothing_differs(server: Endpoint, variant: str, seed: int) -> None:
     async with Redis.from_url(server.url) as redis:

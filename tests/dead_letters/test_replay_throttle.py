@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,13 @@ from redis.asyncio import Redis
 
 from embedded import Endpoint
 from match_ratings import RatingUpdated
+from match_ratings.stream_names import FIELD
 from match_ratings_worker.dead_letters import DeadLetterReplay, ReplayOptions, ReplayOutcome
+from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
+from match_ratings_worker.dead_letters.replay_throttle import RateLimiter
 from tests.support.office import Office, tally
 from tests.support.processes import Worker, config_file
+from tests.support.waiting import PATIENCE, eventually
 
 LETTERS, LIVE = 5_000, 100
 
@@ -34,39 +38,35 @@ async def fill(office: Office, count: int) -> None:
         await pipe.execute()
 
 
+async def _is_empty(redis: Redis, stream: str) -> bool:
+    return not await redis.xlen(stream)
+
+
 class Live:
-    """Sends live matches evenly and measures how long each takes until its event is there, in s."""
+    """Sends live matches evenly and counts how many other messages are rated before each of them."""
 
     def __init__(self, office: Office, rate: float) -> None:
         self.office, self.rate = office, rate
-        self.sent: dict[str, float] = {}
-        self.took: list[float] = []
+        #: Match id -> how many events there were when it was sent.
+        self.sent: dict[str, int] = {}
         self.stopping = False
 
     async def send(self, name: str) -> None:
         number = 0
         while not self.stopping:
             match_id = f"{name}-{number}"
-            self.sent[match_id] = time.monotonic()
-            await self.office.send(self.office.match(match_id, (f"live-{number % 50}", f"p{number % 400}")))
+            match = self.office.match(match_id, (f"live-{number % 50}", f"p{number % 400}"))
+            async with self.office.redis.pipeline() as pipe:
+                pipe.xlen(self.office.keys.outbox)
+                pipe.xadd(self.office.keys.inbox, {FIELD: json.dumps(match)})
+                self.sent[match_id] = (await pipe.execute())[0]
             number += 1
             await asyncio.sleep(1 / self.rate)
 
-    async def watch(self, url: str) -> None:
-        last = "$"
-        async with Redis.from_url(url) as redis:
-            while not self.stopping or self.sent:
-                reply: Any = await redis.xread({self.office.keys.outbox: last}, count=1000, block=1000)
-                now = time.monotonic()
-                for entry_id, fields in reply[0][1] if reply else ():
-                    last = entry_id
-                    event = RatingUpdated.model_validate_json(fields[b"message"])
-                    begun = self.sent.pop(event.match_id or "", None)
-                    if begun is not None:
-                        self.took.append(now - begun)
-
-    def median(self) -> float:
-        return sorted(self.took)[len(self.took) // 2]
+    def waited(self, events: list[RatingUpdated]) -> list[int]:
+        """For each, the events that came between its sending and its own, fewest first."""
+        place = {event.match_id: number for number, event in enumerate(events)}
+        return sorted(place[match_id] - before for match_id, before in self.sent.items())
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ async def test_live_matches_are_not_starved(
         Worker.running(server.url, config, tmp_path / "two.log"),
     ):
         live = Live(office, LIVE)
-        beside = [asyncio.create_task(live.send("live")), asyncio.create_task(live.watch(server.url))]
+        sending = asyncio.create_task(live.send("live"))
         # When all of them are replayed
         before = psutil.Process().memory_info().rss
         replay = DeadLetterReplay(office.handle, ReplayOptions())
@@ -94,14 +94,16 @@ async def test_live_matches_are_not_starved(
                 most = max(most, await redis.xlen(office.keys.inbox))
         grown = psutil.Process().memory_info().rss - before
         live.stopping = True
-        await asyncio.wait_for(asyncio.gather(*beside), 20)
+        await sending
+        await eventually(partial(_is_empty, redis, office.keys.inbox))
     # Then every one is rated, once, and so is every live match
     assert tally(results) == {ReplayOutcome.RATED: LETTERS}
     events = await office.events()
-    assert len(events) == len({event.match_id for event in events}) == LETTERS + len(live.took)
-    # And live matches never had many before them, nor waited long
+    assert len(events) == len({event.match_id for event in events}) == LETTERS + len(live.sent)
+    # And live matches never had many before them
+    waited = live.waited(events)
     assert most < 600
-    assert len(live.took) > 20 and live.median() < 0.5 and max(live.took) < 5
+    assert len(waited) > 20 and waited[len(waited) // 2] < 300 and waited[-1] < 1_200
     # And of each player the replayed ones were rated in the order in which they were sent
     for player in (f"p{number}" for number in range(0, 799, 37)):
         own = [
@@ -115,23 +117,31 @@ async def test_live_matches_are_not_starved(
     assert grown < 50_000_000
 
 
-async def test_while_the_inbox_is_full_of_live_matches_nothing_is_moved(office: Office) -> None:
+async def test_while_the_inbox_is_full_of_live_matches_nothing_is_moved(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Given an inbox that no worker empties fast enough
     await fill(office, 20)
     await office.send(*[office.match(f"live-{number}") for number in range(40)])
     engine = office.engine("slow")
     await engine.store.join_group()
     await engine.claim_new()
-    task = asyncio.create_task(office.results(inbox_limit=30, timeout=5.0))
-    # When a replay runs, then it waits
-    for _ in range(5):
-        await asyncio.sleep(0.02)
-        assert await office.letters.count() == 20
+    move, moved = DeadLetterStore.move_to_inbox, list[list[str]]()
+
+    async def counted(*arguments: Any, **options: Any) -> list[str]:
+        moved.append(await move(*arguments, **options))
+        return moved[-1]
+
+    monkeypatch.setattr(DeadLetterStore, "move_to_inbox", counted)
+    task = asyncio.create_task(office.results(inbox_limit=30, timeout=PATIENCE))
+    # When a replay runs and tries again and again, then it waits
+    await eventually(lambda: len(moved) >= 5)
+    assert not any(moved) and await office.letters.count() == 20
     # And when the worker gets on, then it does too
     while not task.done():
         await engine.settle()
         await engine.claim_new()
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     assert tally(await task) == {ReplayOutcome.RATED: 20}
     order = [event.match_id or "" for event in await office.events()]
     assert all(match_id.startswith("live") for match_id in order[:11])
@@ -141,3 +151,17 @@ async def test_while_the_inbox_is_full_of_live_matches_nothing_is_moved(office: 
 async def test_a_small_room_is_room_enough(office: Office, room: int) -> None:
     await fill(office, 30)
     assert tally(await office.replay(inbox_limit=room)) == {ReplayOutcome.RATED: 30}
+
+
+def test_a_rate_is_kept_to_the_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("match_ratings_worker.dead_letters.replay_throttle.time.monotonic", lambda: now)
+    limiter, went = RateLimiter(100.0), []
+    for _ in range(2_000):  # two seconds
+        went.append(limiter.allowed(1_000))
+        limiter.record_moved(went[-1])
+        now += 0.001
+    assert 198 <= sum(went) <= 200 and max(went) == 1
+    # What could not go for a while is caught up on for a tenth of a second, no more.
+    now += 10
+    assert limiter.allowed(1_000) in (9, 10)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fakeredis import FakeAsyncRedis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
@@ -199,7 +199,6 @@ ANY_VALUE = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # the first draw may be, on a busy machine
 @given(file=st.sampled_from(sorted(GOOD)), data=st.data())
 def test_a_schema_refuses_nothing_that_the_model_takes(file: str, data: st.DataObject) -> None:
     fields = sorted(schemas.MODELS[file][0].model_fields)

@@ -39,7 +39,7 @@ from tests.support.clock import DAY, MINUTE, now_ms
 from tests.support.flaky import Flaky
 from tests.support.model import HORIZON, Model, Picture, match, raw, stored, tournament, void
 from tests.support.servers import RUN
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 PLAYERS = ["ann", "bob", "çem", 'd{}:"? ']
 NUMBERS = itertools.count()
@@ -407,27 +407,50 @@ def loop(server: Endpoint) -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+@st.composite
+def limits(draw: st.DrawFn) -> Limits:
+    batch, chunk, waiting = draw(st.integers(1, 8)), draw(st.integers(1, 4)), draw(st.integers(2, 12))
+    return Limits(batch=batch, chunk=chunk, waiting=waiting, attempts=10_000, idle=0)
+
+
+ANY_ORDER = settings(
+    max_examples=75, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-@given(
-    messages=st.lists(SENT, min_size=1, max_size=8) | st.lists(SENT, min_size=16, max_size=40),
-    steps=st.lists(STEPS, max_size=12) | st.lists(STEPS, min_size=24, max_size=60),
-    batch=st.integers(1, 8),
-    chunk=st.integers(1, 4),
-    waiting=st.integers(2, 12),
-)
+STEPS_TAKEN = st.lists(STEPS, max_size=12) | st.lists(STEPS, min_size=24, max_size=60)
+
+
+@ANY_ORDER
+@given(messages=st.lists(SENT, min_size=1, max_size=8), steps=STEPS_TAKEN, limits=limits())
 def test_any_engines_in_any_order_end_as_the_model_says(
     server: Endpoint,
     loop: asyncio.Runner,
     messages: list[Message | Again | TakeBack],
     steps: list[Step],
-    batch: int,
-    chunk: int,
-    waiting: int,
+    limits: Limits,
+) -> None:
+    end_as_the_model_says(server, loop, messages, steps, limits)
+
+
+@ANY_ORDER
+@given(messages=st.lists(SENT, min_size=16, max_size=40), steps=STEPS_TAKEN, limits=limits())
+def test_with_many_messages_they_do_too(
+    server: Endpoint,
+    loop: asyncio.Runner,
+    messages: list[Message | Again | TakeBack],
+    steps: list[Step],
+    limits: Limits,
+) -> None:
+    end_as_the_model_says(server, loop, messages, steps, limits)
+
+
+def end_as_the_model_says(
+    server: Endpoint,
+    loop: asyncio.Runner,
+    messages: list[Message | Again | TakeBack],
+    steps: list[Step],
+    limits: Limits,
 ) -> None:
     ladder = f"t-{RUN}-model-{next(NUMBERS)}"
-    limits = Limits(batch=batch, chunk=chunk, waiting=waiting, attempts=10_000, idle=0)
     with server.client() as client:
         seconds, micros = client.time()
         now = seconds * 1000 + micros // 1000
@@ -453,7 +476,7 @@ async def play(
         store = stage.store()
         await store.join_group()
         await store.agree()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             for step in steps:
                 await stage.step(step)
             await stage.finish()

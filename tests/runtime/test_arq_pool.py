@@ -19,6 +19,7 @@ from match_ratings_worker.runtime.arq_pool import (
     RetryForever,
     arq_pool,
 )
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -41,11 +42,22 @@ def test_each_connection_has_the_pools_own_retry(own_server: Server) -> None:
     assert isinstance(retries[0], RetryForever) and retries[0] is retries[1]
 
 
-async def test_a_command_waits_for_a_lost_redis(own_server: Server, pool: ResilientArqPool) -> None:
+async def test_a_command_waits_for_a_lost_redis(
+    own_server: Server, pool: ResilientArqPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert await pool.set("key", "value")
     own_server.kill()
+    attempts, connections = 0, pool.connection_pool.connection_class
+    connect = connections.connect
+
+    async def counted(connection: Any) -> None:
+        nonlocal attempts
+        attempts += 1
+        await connect(connection)
+
+    monkeypatch.setattr(connections, "connect", counted)
     waiting = asyncio.ensure_future(pool.get("key"))
-    await asyncio.sleep(0.2)
+    await eventually(lambda: attempts >= 3)
     assert not waiting.done()
     await asyncio.to_thread(own_server.start)
     async with asyncio.timeout(20):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 
 import pytest
 from redis.asyncio import Redis
@@ -11,6 +11,7 @@ from match_ratings_worker.migration.clear_shadow import Shadow, StillRunning
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER, group_consumers, has_worker
+from tests.support.waiting import eventually
 
 #: A worker that is silent for longer does not count as running, in ms.
 IDLE = 50
@@ -24,6 +25,12 @@ async def join(redis: Redis, keys: Keys, name: str, *, beat_ms_ago: int | None =
         await redis.execute_command("HSET", keys.heartbeats, name, beat)
 
 
+async def silent(redis: Redis, keys: Keys) -> bool:
+    """Whether the server counts every consumer as idle for long."""
+    consumers = await redis.xinfo_consumers(keys.inbox, keys.group)
+    return all(consumer["idle"] > 2 * IDLE for consumer in consumers)
+
+
 @pytest.fixture(params=[False, True], ids=["live", "shadow"])
 async def keys(request: pytest.FixtureRequest, redis: Redis, ladder: str) -> Keys:
     found = Keys(ladder, shadow=request.param)
@@ -35,7 +42,7 @@ async def test_a_worker_with_a_recent_heartbeat_runs_however_long_the_server_cou
     redis: Redis, keys: Keys
 ) -> None:
     await join(redis, keys, "w-1")
-    await asyncio.sleep(2 * IDLE / 1000)
+    await eventually(partial(silent, redis, keys))
     assert not await has_worker(redis, keys, IDLE)
     await join(redis, keys, "w-1", beat_ms_ago=0)
     assert await has_worker(redis, keys, IDLE)
@@ -43,7 +50,7 @@ async def test_a_worker_with_a_recent_heartbeat_runs_however_long_the_server_cou
 
 async def test_a_worker_without_a_recent_heartbeat_is_gone(redis: Redis, keys: Keys) -> None:
     await join(redis, keys, "w-1", beat_ms_ago=10_000)
-    await asyncio.sleep(2 * IDLE / 1000)
+    await eventually(partial(silent, redis, keys))
     assert not await has_worker(redis, keys, IDLE)
 
 
@@ -63,7 +70,7 @@ async def test_a_shadow_whose_worker_has_a_recent_heartbeat_is_not_cleared(redis
     shadow_keys = Keys(ladder, shadow=True)
     await redis.xgroup_create(shadow_keys.inbox, shadow_keys.group, "0", mkstream=True)
     await join(redis, shadow_keys, "w-1")
-    await asyncio.sleep(2 * IDLE / 1000)
+    await eventually(partial(silent, redis, shadow_keys))
     await join(redis, shadow_keys, "w-1", beat_ms_ago=0)
     with pytest.raises(StillRunning, match="w-1"):
         await Shadow(redis, ladder).clear(IDLE)

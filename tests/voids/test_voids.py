@@ -177,7 +177,7 @@ async def test_killed_at_any_point_it_is_taken_back_once(bench: Bench) -> None:
     assert not (await bench.audit()).total
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), workers=st.integers(2, 5))
 async def test_any_number_of_workers_does_the_same(server: Endpoint, seed: int, workers: int) -> None:
     pictures: list[dict[str, Any]] = []
