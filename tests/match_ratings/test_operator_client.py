@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import match_ratings
 from embedded import Server
 from tests.support.clock import now_ms
 from tests.support.processes import Worker, config_file
+from tests.support.waiting import eventually
 
 #: arq closes its connections in redis-py's old way.
 pytestmark = [
@@ -41,12 +41,6 @@ async def send(redis: Redis, **fields: Any) -> None:
     await redis.xadd(match_ratings.inbox("backgammon"), {match_ratings.FIELD: message})
 
 
-async def holds(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while not await condition():
-            await asyncio.sleep(0.02)
-
-
 @pytest.mark.slow
 async def test_a_back_office_voids_and_corrects_through_a_default_pool(
     own_server: Server, tmp_path: Path
@@ -63,7 +57,7 @@ async def test_a_back_office_voids_and_corrects_through_a_default_pool(
                     await redis.xlen(match_ratings.dead_letters("backgammon"))
                 )
 
-            await holds(settled)
+            await eventually(settled)
             # When the match is voided, then it is voided once
             voided = await match_ratings.void_match(pool, "m-1", why="a bot", by="eve")
             assert (voided["outcome"], voided["why"]) == ("voided", "a bot (eve)")
@@ -86,7 +80,7 @@ async def test_a_back_office_voids_and_corrects_through_a_default_pool(
             assert found["outcomes"] == {"voided": 1} and found["opponents"][0]["player"] == "bob"
             # When a letter is discarded, then it can be restored once
             await send(redis, match_id="m-3", winner="x")
-            await holds(lambda: _has_dead_letter(redis))
+            await eventually(lambda: _has_dead_letter(redis))
             kept = (await match_ratings.list_dead_letters(pool))["dead_letters"]
             gone = await match_ratings.discard_dead_letters(pool, all=True, why="noise", by="eve")
             assert gone["discarded"] == 1

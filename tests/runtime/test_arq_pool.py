@@ -48,7 +48,7 @@ async def test_a_command_waits_for_a_lost_redis(
     assert await pool.set("key", "value")
     own_server.kill()
     attempts, connections = 0, pool.connection_pool.connection_class
-    connect = connections.connect
+    connect: Any = connections.connect
 
     async def counted(connection: Any) -> None:
         nonlocal attempts
