@@ -1,4 +1,4 @@
-"""Selects dead letters by id, reason, time, player or match, and sorts them as their messages first came."""
+"""Select dead letters by id, reason, time, player or match, and sort them as their messages first came."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def id_of_sort_key(key: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Selects dead letters; an empty field matches all."""
+    """A selection of dead letters; an empty field matches all."""
 
     ids: tuple[str, ...] = ()
     reasons: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Finds what is wrong with a message, where, and what would make it valid. Pure: no I/O, no clock."""
+"""Find what is wrong with a message, where, and what would make it valid. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -152,31 +152,31 @@ def _field(item: Any, data: dict[str, Any]) -> Trouble:
         name = words[0] if words else ""
         allowed = _ALLOWED.get(name, item["msg"])
         what = f"{quote(data[name])} is not allowed" if name in data else item["msg"]
-        return Trouble(name or "message", what, allowed, _meant(name, data.get(name), data))
+        return Trouble(name or "message", what, allowed, _suggestion(name, data.get(name), data))
     where = ".".join(quote(part, 40).strip('"') for part in item["loc"])
     allowed = _ALLOWED.get(name, item["msg"][:1].lower() + item["msg"][1:])
     if item["type"] == "missing":
         return Trouble(where, "it is missing", allowed)
     return Trouble(
-        where, f"{quote(item['input'])} is not allowed", allowed, _meant(where, item["input"], data)
+        where, f"{quote(item['input'])} is not allowed", allowed, _suggestion(where, item["input"], data)
     )
 
 
-def _meant(where: str, value: object, data: dict[str, Any]) -> str:
+def _suggestion(where: str, value: object, data: dict[str, Any]) -> str:
     """The value probably meant, where only one makes sense."""
-    meant: object = None
+    value_meant: object = None
     if where == "finished_at" and type(value) is int and value in _SECONDS:
-        meant = value * 1000
+        value_meant = value * 1000
     elif where == "winner" and isinstance(value, str) and isinstance(data.get("players"), list):
         same = [
             name
             for name in data["players"]
             if isinstance(name, str) and name.strip().casefold() == value.strip().casefold()
         ]
-        meant = same[0] if len(same) == 1 else None
+        value_meant = same[0] if len(same) == 1 else None
     elif where in ("cube", "length", "version") and _is_whole(value):
-        meant = int(str(value).partition(".")[0])
-    return "" if meant is None else setting(where, meant)
+        value_meant = int(str(value).partition(".")[0])
+    return "" if value_meant is None else setting(where, value_meant)
 
 
 def _is_whole(value: object) -> bool:

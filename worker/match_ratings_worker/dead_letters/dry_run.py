@@ -1,4 +1,4 @@
-"""Predicts by the workers' own rules what a replay would make of dead letters now."""
+"""Predict by the workers' own rules what a replay would make of dead letters now."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _Case:
 
 
 class DryRun:
-    """Predicts outcomes of letters in the order of their replay; each counts with the effects before it."""
+    """Predicted outcomes of letters in the order of their replay, each after the effects of those before."""
 
     def __init__(self, ladder: LadderHandle) -> None:
         self._ladder = ladder

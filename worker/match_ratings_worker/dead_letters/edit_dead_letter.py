@@ -1,4 +1,4 @@
-"""Edits a dead letter's message: sets values, checks the result, keeps the earlier message in the history."""
+"""Edit a dead letter's message: set values, check the result, keep the earlier message in the history."""
 
 from __future__ import annotations
 

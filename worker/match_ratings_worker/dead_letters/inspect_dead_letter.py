@@ -1,4 +1,4 @@
-"""Shows one dead letter in full: how it is read, what is wrong with it, and what a replay would give."""
+"""Show one dead letter in full: how it is read, what is wrong with it, and what a replay would give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks in the ledger whether a match that is older than the horizon was rated.
+"""Check in the ledger whether a match that is older than the horizon was rated.
 
 Within the horizon a receipt answers that; after it only the ledger does. A late match may be rated all
 the same if the ledger goes back to its day and does not show it, or the operator states that it was not.
@@ -34,7 +34,7 @@ Effect = tuple[str, str]
 
 
 class LateMatchCheck:
-    """Looks up late messages: first `add` all of them, then `read_ledger` once, then ask about each."""
+    """A ledger search for late messages: first `add` all, then `read_ledger` once, then ask about each."""
 
     def __init__(self) -> None:
         self._wanted: set[Effect] = set()

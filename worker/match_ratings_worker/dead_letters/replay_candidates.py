@@ -1,4 +1,4 @@
-"""Picks the letters of a replay in their original order, and decides which of them can be replayed now."""
+"""Pick the letters of a replay in their original order, and decide which of them can be replayed now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays dead letters: moves them into the inbox at a limited pace and follows each to its result.
+"""Replay dead letters: move them into the inbox at a limited pace and follow each to its result.
 
 A replay keeps a few hundred letters in memory besides the ids, never fills the inbox beyond a limit that
 live matches do not feel, and ignores letters that died after it began. Its log in Redis has the result of

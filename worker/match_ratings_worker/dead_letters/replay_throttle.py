@@ -1,4 +1,4 @@
-"""Limits the speed of a replay, and detects when it no longer gets on."""
+"""Limit the speed of a replay, and detect when it no longer gets on."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class InboxLimit:
 
 
 class StallDetector:
-    """Detects a stalled replay: no worker runs, or nothing was settled for `timeout` seconds."""
+    """Detector of a stalled replay: no worker runs, or nothing was settled for `timeout` seconds."""
 
     def __init__(self, letters: DeadLetterStore, timeout: float) -> None:
         self._letters = letters

@@ -1,4 +1,4 @@
-"""Reads the request of an arq job, carries it out and answers: one JSON object in, one JSON object out.
+"""Read the request of an arq job, carry it out and answer: one JSON object in, one JSON object out.
 
 The answer has `ok`. When that is false, `error` is one sentence that says what is wrong with the request.
 """

@@ -8,9 +8,7 @@ from match_ratings_worker.voids.carry_out_voids import send_voids, void_match, v
 from match_ratings_worker.voids.find_voidable_matches import (
     PlayerVoidPlan,
     find_voidable_match,
-    matches_of_player,
     plan_player_voids,
-    refused_by_rules,
 )
 from match_ratings_worker.voids.void_results import Refunds, VoidResult, VoidStatus
 
@@ -20,9 +18,7 @@ __all__ = [
     "VoidResult",
     "VoidStatus",
     "find_voidable_match",
-    "matches_of_player",
     "plan_player_voids",
-    "refused_by_rules",
     "send_voids",
     "void_match",
     "void_matches",

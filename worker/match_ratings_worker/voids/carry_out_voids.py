@@ -1,4 +1,4 @@
-"""Voids matches: sends the messages to the workers, and reads the results from receipts and dead letters."""
+"""Void matches: send the messages to the workers, and read the results from receipts and dead letters."""
 
 from __future__ import annotations
 

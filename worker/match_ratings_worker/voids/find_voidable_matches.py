@@ -1,4 +1,4 @@
-"""Finds matches that can be voided: one by its id, or those of a player in a period. Read-only."""
+"""Find matches that can be voided: one by its id, or those of a player in a period. Read-only."""
 
 from __future__ import annotations
 
