@@ -14,7 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from embedded import Endpoint
-from match_ratings_worker.audit import Kind
+from match_ratings_worker.audit import DifferenceKind as Kind
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import SYSTEMS, RatingSystem
 from tests.support.bench import Bench
@@ -83,8 +83,8 @@ async def busy(url: str, ladder: str, system: RatingSystem, players: int = 40) -
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes an audit take so many steps that a lot happens between them."""
     monkeypatch.setattr("match_ratings_worker.ledger.read_ledger._PAGE", 100)
-    monkeypatch.setattr("match_ratings_worker.audit.follow_ledger.PAGE", 3)
-    monkeypatch.setattr("match_ratings_worker.audit.repair.PAGE", 3)
+    monkeypatch.setattr("match_ratings_worker.audit.consistent_snapshots.PLAYERS_PER_CALL", 3)
+    monkeypatch.setattr("match_ratings_worker.audit.repair_derived.PLAYERS_PER_CALL", 3)
 
 
 @pytest.mark.parametrize("name", ["backgammon", "glicko-periods"])
@@ -97,7 +97,7 @@ async def test_what_happens_during_an_audit_is_no_difference(
             await goes_on(bench)
             report = await bench.audit()
             assert not report.total, report.first
-            assert report.whole
+            assert report.complete
             seen.append(report.events)
         assert seen == sorted(set(seen))  # it did go on meanwhile
     assert not (await bench_audit(server, ladder, SYSTEMS[name]())).total
@@ -124,8 +124,8 @@ async def test_a_repair_does_not_disturb_the_workers(
                 await pipe.execute()
             # When it is repaired while matches are rated
             report = await bench.audit(repair=True)
-            assert report.left == report.counts[Kind.FIGURES], report.first
-            settled += report.settled
+            assert report.remaining == report.counts[Kind.FIGURES], report.first
+            settled += report.repaired
         assert settled > 25
     # Then nothing is wrong at the end but what K was taken for games that had been missing
     report = await bench_audit(server, ladder, SYSTEMS["backgammon"]())

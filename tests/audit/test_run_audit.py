@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -14,14 +15,15 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 
 from embedded import Endpoint
-from match_ratings_worker.audit import Kind, audit
+from match_ratings_worker.audit import DifferenceKind as Kind
+from match_ratings_worker.audit import audit_ladder
 from match_ratings_worker.ladder_settings.adopted_settings import adopt, settings_digest
+from match_ratings_worker.ledger import Archive, Ledger
 from match_ratings_worker.migration.import_players import Importer
-from match_ratings_worker.migration.player_records import Reader
+from match_ratings_worker.migration.player_records import PlayerReader
 from match_ratings_worker.pipeline.close_due_periods import Closing
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fibs, Fide, GlickoPeriods, RatingSystem
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
-from match_ratings_worker.storage.stream_ids import parse_stream_id
 from tests.support.bench import HORIZON, Bench
 from tests.support.clock import DAY
 from tests.support.model import match, tournament
@@ -57,10 +59,10 @@ async def test_after_honest_work_nothing_differs(server: Endpoint, variant: str,
         await bench.rate(*messages[100:], workers=2, batch=32)
         report = await bench.audit()
         assert not report.total, report.first
-        assert (report.whole, report.events) == (True, await redis.xlen(bench.keys.outbox))
+        assert (report.complete, report.events) == (True, await redis.xlen(bench.keys.outbox))
         # And rebuilding what is right changes nothing
         before = await bench.picture()
-        assert not (await bench.audit(repair=True)).repaired
+        assert not (await bench.audit(repair=True)).repaired_players
         assert await bench.picture() == before
 
 
@@ -153,11 +155,11 @@ async def test_what_is_stored_otherwise_is_found(bench: Bench, what: str) -> Non
     # Then it is told, and nothing else is
     report = await bench.audit()
     assert dict(report.counts) == expected, report.first
-    assert report.left == report.total == len(report.first)
+    assert report.remaining == report.total == len(report.first)
     # And what follows from the ledger is repaired, ratings never
     wrong = await bench.picture()
     report = await bench.audit(repair=True)
-    assert (report.left == 0) is repairable
+    assert (report.remaining == 0) is repairable
     assert await bench.picture() == (right if repairable else wrong)
     assert dict((await bench.audit()).counts) == ({} if repairable else expected)
 
@@ -272,7 +274,7 @@ async def test_differences_are_counted_beyond_those_that_are_kept(bench: Bench) 
     await bench.rate(*(match(f"m-{n}", (f"a{n}", f"b{n}")) for n in range(150)))
     await bench.redis.delete(bench.keys.leaderboard)
     report = await bench.audit(repair=True)
-    assert (report.total, len(report.first), report.repaired, report.left) == (300, 100, 300, 0)
+    assert (report.total, len(report.first), report.repaired_players, report.remaining) == (300, 100, 300, 0)
     assert not (await bench.audit()).total
 
 
@@ -285,40 +287,40 @@ async def trimmed(bench: Bench, after: int) -> list[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 async def test_a_trimmed_ledger_is_vouched_for_as_far_as_it_goes(
-    redis: Redis, ladder: str, name: str
+    redis: Redis, ladder: str, name: str, tmp_path: Path
 ) -> None:
     bench = Bench(redis, ladder, SYSTEMS[name]())
     await bench.rate(match("early", ("eve", "fay"), length=3), *bench.traffic(random.Random(5), 100))
     taken = await trimmed(bench, 40)
     report = await bench.audit()
     assert not report.total, report.first
-    assert (report.whole, report.partly, report.unvouched) == (False, 6, 2)
+    assert (report.complete, report.partial, report.unverifiable) == (False, 6, 2)
     assert report.since == int((await bench.events())[0].id.split("-")[0])
     # With the archive in front it is whole again
-    report = await bench.audit(
-        archive=lambda after: (event for event in taken if parse_stream_id(event[0]) > parse_stream_id(after))
-    )
+    with Archive(tmp_path / "ledger.db", writable=True) as archive:
+        archive.append(ladder, taken)
+        report = await bench.audit(archive=archive)
     assert not report.total, report.first
-    assert (report.whole, report.since) == (True, int(taken[0][0].split("-")[0]))
+    assert (report.complete, report.since) == (True, int(taken[0][0].split("-")[0]))
     # And what it can know it still finds
     await bench.redis.hincrby(bench.keys.player("p0"), "sequence", 1)
     await bench.redis.zadd(bench.keys.leaderboard, {"eve": 1, "p1": 2})
     report = await bench.audit(repair=True)
     assert dict(report.counts) == {Kind.SEQUENCE: 1, Kind.LEADERBOARD: 2}
-    assert report.settled == 2
+    assert report.repaired == 2
 
 
 async def test_events_that_are_archived_while_it_reads_are_not_missed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     await bench.rate(*bench.traffic(random.Random(7), 120))
     monkeypatch.setattr("match_ratings_worker.ledger.read_ledger._PAGE", 7)
-    archived: list[tuple[str, bytes]] = []
+    archive = Archive(tmp_path / "ledger.db", writable=True)
     fed = 0
 
     async def archive_some() -> None:
         taken = await trimmed(bench, 25)
-        archived.extend(taken)
+        archive.append(bench.ladder, taken)
 
     real = bench.redis.pipeline
 
@@ -339,18 +341,15 @@ async def test_events_that_are_archived_while_it_reads_are_not_missed(
             await self.pipe.__aexit__(*error)
 
     monkeypatch.setattr(bench.redis, "pipeline", lambda transaction=True: Pipe())
-    report = await bench.audit(
-        archive=lambda after: [
-            event for event in archived if parse_stream_id(event[0]) > parse_stream_id(after)
-        ]
-    )
+    report = await bench.audit(archive=archive)
     assert not report.total, report.first
-    assert report.whole
+    assert report.complete
     # Without an archive it begins anew
     fed = 0
     report = await bench.audit()
+    archive.close()
     assert not report.total, report.first
-    assert not report.whole
+    assert not report.complete
 
 
 async def bring(bench: Bench, *lines: dict[str, Any], replace: bool = False) -> None:
@@ -358,9 +357,9 @@ async def bring(bench: Bench, *lines: dict[str, Any], replace: bool = False) -> 
     store = bench.engine().store
     await store.join_group()
     await store.agree()
-    reader = Reader(bench.system, bench.now)
+    reader = PlayerReader(bench.system, bench.now)
     records = [reader.json(orjson.dumps(line)) for line in lines]
-    taken = await Importer(store, horizon=HORIZON, replace=replace).take(records)
+    taken = await Importer(store, horizon=HORIZON, replace=replace).import_chunk(records)
     assert {item.outcome for item in taken} <= {"imported", "replaced"}
 
 
@@ -371,10 +370,10 @@ async def test_imported_players_are_vouched_for(bench: Bench) -> None:
     await bench.rate(match("m-1"), match("m-2"), bench.void("m-1"))
     report = await bench.audit()
     assert not report.total, report.first
-    assert report.whole
+    assert report.complete
     await bench.redis.zrem(bench.keys.games("ada"), "old-7")
     report = await bench.audit(repair=True)
-    assert dict(report.counts) == {Kind.WINDOW: 1} and not report.left
+    assert dict(report.counts) == {Kind.WINDOW: 1} and not report.remaining
     assert len(await bench.games("ada")) == 50
 
 
@@ -403,9 +402,8 @@ async def test_each_event_is_judged_by_the_settings_that_were_adopted_then(bench
 async def test_progress_is_told(bench: Bench) -> None:
     await played(bench)
     told: list[tuple[str, int, int]] = []
-    await audit(
-        bench.redis, bench.keys, bench.ladder, bench.system, horizon=HORIZON,
-        progress=lambda what, done, total: told.append((what, done, total)),
-    )  # fmt: skip
-    assert {what for what, _, _ in told} == {"Replaying the ledger", "Comparing players", "Looking closely"}
+    await audit_ladder(
+        Ledger(bench.handle), progress=lambda what, done, total: told.append((what, done, total))
+    )
+    assert {what for what, _, _ in told} == {"Replaying the ledger", "Comparing players", "Checking details"}
     assert all(done <= total for _, done, total in told)

@@ -18,7 +18,7 @@ from embedded import Endpoint
 from match_ratings_worker.environment import Settings, load_settings
 from match_ratings_worker.jobs.cron_jobs import trim_ledgers
 from match_ratings_worker.ladders_file import ConfigError, Ladder
-from match_ratings_worker.ledger.archive_and_trim import Archiver, Refused
+from match_ratings_worker.ledger.archive_and_trim import ArchiveMismatch, Archiver
 from match_ratings_worker.ledger.sqlite_archive import Archive
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.runtime.worker_context import WorkerContext
@@ -142,7 +142,7 @@ def test_a_worker_without_the_file_does_not_trim(site: Any, tmp_path: Path) -> N
     assert kept(site.redis, site.keys) == ids
     # When nobody has written the archive for long, that is said.
     site.redis.hset(site.keys.archive, "at", now_ms() - 3 * DAY)
-    with pytest.raises(Refused, match=r"a\.db\", was written 3 days ago"):
+    with pytest.raises(ArchiveMismatch, match=r"a\.db\", was written 3 days ago"):
         House(site, None).run()
 
 
@@ -151,13 +151,13 @@ def test_a_second_archive_is_refused_until_it_is_adopted(site: Any, tmp_path: Pa
     House(site, tmp_path / "a.db").run()
     more = write(site.redis, site.keys, [25.0] * 300)
     second = House(site, tmp_path / "b.db")
-    with pytest.raises(Refused, match=r"is not the archive of ladder .*a\.db"):
+    with pytest.raises(ArchiveMismatch, match=r"is not the archive of ladder .*a\.db"):
         second.run()
     assert kept(site.redis, site.keys)[-300:] == more
     assert second.archived() == []
     assert second.run(adopt=True)[0][0] >= 300
     assert second.archived()[-300:] == more
-    with pytest.raises(Refused, match="is not the archive"):
+    with pytest.raises(ArchiveMismatch, match="is not the archive"):
         House(site, tmp_path / "a.db").run()
 
 
@@ -171,7 +171,9 @@ def test_an_old_copy_of_the_archive_is_refused(site: Any, tmp_path: Path) -> Non
     for name in ("a.db-wal", "a.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     (tmp_path / "a.db").write_bytes(before)
-    with pytest.raises(Refused, match=f"is an old copy: it ends at .*, and had events .* up to {last[-1]}"):
+    with pytest.raises(
+        ArchiveMismatch, match=f"is an old copy: it ends at .*, and had events .* up to {last[-1]}"
+    ):
         house.run()
 
 
@@ -213,11 +215,11 @@ def append(self, ladder, events):
     passed("append", "after")
     return done
 archive.Archive.append = append
-original_about = archive._about
+original_about = archive._index_fields
 def about(payload):
     passed("commit", "before")  # in the middle of a transaction
     return original_about(payload)
-archive._about = about
+archive._index_fields = about
 original_script = archivist.Script.__call__
 async def call(self, line, keys, args):
     name = "trim" if self.sha == archivist.Script("trim_ledger").sha else "note"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from match_ratings_worker.lines import LONGEST_LINE
-from match_ratings_worker.migration.csv_json_lines import Line, json_lines
-from match_ratings_worker.migration.player_records import InvalidLine, Reader, Record
+from match_ratings_worker.migration.csv_json_lines import ParsedLine, json_lines
+from match_ratings_worker.migration.player_records import InvalidLine, PlayerReader, PlayerRecord
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fide, Glicko2, RatingSystem, State
 from tests.support.clock import DAY
 
@@ -18,9 +18,9 @@ NOW = 1_790_000_000_000
 GAME = {"match_id": "m-1", "finished_at": NOW - DAY}
 
 
-def read(system: RatingSystem | None = None, **other: Any) -> Record:
+def read(system: RatingSystem | None = None, **other: Any) -> PlayerRecord:
     line = {"player": "ada", "rating": 1612, "games": 230, **other}
-    return Reader(system or Backgammon(), NOW).json(json.dumps(line).encode())
+    return PlayerReader(system or Backgammon(), NOW).json(json.dumps(line).encode())
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -128,7 +128,7 @@ def test_fields_of_a_system_that_are_refused(
 )
 def test_lines_that_are_no_objects(raw: bytes, problem: str) -> None:
     with pytest.raises(InvalidLine) as caught:
-        Reader(Backgammon(), NOW).json(raw)
+        PlayerReader(Backgammon(), NOW).json(raw)
     assert str(caught.value).startswith(problem)
 
 
@@ -137,4 +137,4 @@ def test_lines_are_numbered_and_long_ones_told() -> None:
     lines = list(json_lines(io.BytesIO(text), bytes.decode))
     assert [(line.number, line.value) for line in lines] == [(1, "one"), (4, "two"), (5, None), (6, "three")]
     assert lines[2].problem == f"more than {LONGEST_LINE} bytes"
-    assert lines[-1] == Line(6, "three", "", len(text))
+    assert lines[-1] == ParsedLine(6, "three", "", len(text))

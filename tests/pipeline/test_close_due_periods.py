@@ -10,10 +10,11 @@ from redis.asyncio import Redis
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.calculators import FidePlayer, period
+from match_ratings_worker.ledger import Ledger, period_games
 from match_ratings_worker.pipeline.close_due_periods import Closing
-from match_ratings_worker.queries import period_games
 from match_ratings_worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
 from match_ratings_worker.rating.fide import FidePeriodState
+from match_ratings_worker.storage.ladder import LadderHandle
 from tests.support.clock import DAY, HOUR, month_start, now_ms
 from tests.support.rounds import Rounds
 
@@ -57,7 +58,9 @@ async def test_a_month_that_is_over_is_closed_once_with_one_event_for_each_playe
     (part,) = event.players
     assert (part.sequence, part.figures["period_games_before"], event.finished_at) == (4, 3, end())
     assert fide.system.recompute_close(part).change == part.change == 20
-    assert await period_games(fide.redis, fide.keys, event, "ada") == ["m0", "m1", "m2"]
+    assert await period_games(
+        Ledger(LadderHandle(fide.redis, fide.store.ladder, fide.system)), event, "ada"
+    ) == ["m0", "m1", "m2"]
     # And closing again changes nothing.
     assert await fide.close() == []
     assert await fide.events() == events
@@ -223,7 +226,9 @@ async def test_the_games_behind_a_period_without_those_that_do_not_count(redis: 
     await rounds.close()
     (event,) = of(await rounds.events(), "ada")
     assert event.players[0].figures["period_games_before"] == 5
-    assert await period_games(redis, rounds.keys, event, "ada") == ["m0", "m2", "m4", "m5", "m6"]
+    assert await period_games(
+        Ledger(LadderHandle(redis, rounds.store.ladder, rounds.system)), event, "ada"
+    ) == ["m0", "m2", "m4", "m5", "m6"]
     assert (await rounds.state("ada")).rating == event.players[0].after > 1600
 
 

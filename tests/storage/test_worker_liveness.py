@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from redis.asyncio import Redis
 
-from match_ratings_worker.migration.clear_shadow import Shadow, StillRunning
+from match_ratings_worker.migration.clear_shadow import Shadow, ShadowRunning
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER, group_consumers, has_worker
@@ -72,7 +72,7 @@ async def test_a_shadow_whose_worker_has_a_recent_heartbeat_is_not_cleared(redis
     await join(redis, shadow_keys, "w-1")
     await eventually(partial(silent, redis, shadow_keys))
     await join(redis, shadow_keys, "w-1", beat_ms_ago=0)
-    with pytest.raises(StillRunning, match="w-1"):
+    with pytest.raises(ShadowRunning, match="w-1"):
         await Shadow(redis, ladder).clear(IDLE)
     assert await redis.exists(shadow_keys.heartbeats)
     await redis.execute_command("HSET", shadow_keys.heartbeats, "w-1", 1)

@@ -16,13 +16,15 @@ from redis.asyncio import Redis
 
 from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.audit import Archive, Report, audit
+from match_ratings_worker.audit import AuditReport, audit_ladder
+from match_ratings_worker.ledger import Archive, Ledger
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon, RatingSystem
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.ladder import LadderHandle
 from tests.support.clock import DAY, now_ms
 from tests.support.model import match, tournament
 
@@ -39,6 +41,10 @@ class Bench:
         self.keys = Keys(ladder)
         self.now = now_ms()
         self.engines: list[BatchProcessor] = []
+
+    @property
+    def handle(self) -> LadderHandle:
+        return LadderHandle(self.redis, self.ladder, self.system, horizon_ms=HORIZON)
 
     def engine(self, name: str = "one", **limits: Any) -> BatchProcessor:
         store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
@@ -138,16 +144,8 @@ class Bench:
                 found.setdefault(f"events of {part.player}", []).append(told)
         return found
 
-    async def audit(self, *, repair: bool = False, archive: Archive | None = None) -> Report:
-        return await audit(
-            self.redis,
-            self.keys,
-            self.ladder,
-            self.system,
-            horizon=HORIZON,
-            repair=repair,
-            archive=archive,
-        )
+    async def audit(self, *, repair: bool = False, archive: Archive | None = None) -> AuditReport:
+        return await audit_ladder(Ledger(self.handle, archive), repair=repair)
 
     def traffic(self, rng: random.Random, size: int, players: int = 6) -> list[dict[str, Any]]:
         """Messages as they come: matches of every kind, some sent twice, tournaments, some taken back."""

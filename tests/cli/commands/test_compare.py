@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
-from match_ratings_worker.migration.compare_raters import Comparison, Old, read_event, read_old
+from match_ratings_worker.ledger import parse_event
+from match_ratings_worker.migration import Comparison, ReferenceChange, read_reference_change
 from match_ratings_worker.migration.player_records import InvalidLine
 from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli
@@ -37,16 +38,18 @@ def event(
     )
 
 
-def old(match_id: str, player: str, change: float, after: float) -> Old:
-    return Old(match_id=match_id, player=player, change=change, after=after)
+def old(match_id: str, player: str, change: float, after: float) -> ReferenceChange:
+    return ReferenceChange(match_id=match_id, player=player, change=change, after=after)
 
 
-def compared(olds: list[Old], events: list[RatingUpdated], tolerance: float = 0, top: int = 10) -> Any:
+def compared(
+    olds: list[ReferenceChange], events: list[RatingUpdated], tolerance: float = 0, top: int = 10
+) -> Any:
     comparison = Comparison(tolerance=tolerance, top=top)
     for change in olds:
         comparison.add(change)
     for item in events:
-        comparison.meet(item)
+        comparison.compare(item)
     return comparison.result()
 
 
@@ -123,12 +126,12 @@ def test_a_change_that_is_there_twice_is_refused() -> None:
 )
 def test_lines_that_are_wrong(raw: bytes, problem: str) -> None:
     with pytest.raises(InvalidLine) as caught:
-        read_old(raw)
+        read_reference_change(raw)
     assert str(caught.value).startswith(problem)
 
 
 def test_entries_that_are_no_events() -> None:
-    assert read_event("1-1", b"{") is None
+    assert parse_event("1-1", b"{") is None
 
 
 def changes(*others: dict[str, Any]) -> list[dict[str, Any]]:

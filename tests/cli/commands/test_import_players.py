@@ -16,7 +16,7 @@ import pytest
 
 from match_ratings import RatingUpdated
 from match_ratings_worker.migration.import_players import Importer
-from match_ratings_worker.migration.player_records import MOST_GAMES, Reader
+from match_ratings_worker.migration.player_records import MOST_GAMES, PlayerReader
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
@@ -90,7 +90,7 @@ def test_a_player_with_another_standing_is_left_out_unless_replaced(
     assert result.out == f"players of {site.ladder}: 1 imported, 1 refused\n"
     assert result.err == (
         'line 1: player "ada" has rating 1516 after 1 changes here\n'
-        "match-ratings: 1 players have another standing here and were left out; --replace overwrites\n"
+        "match-ratings: 1 players already have a different rating and were skipped; --replace overwrites\n"
     )
     assert site.redis.hget(site.keys.player("ada"), "rating") == b"1516"
     again = call("import", file, "--json")
@@ -343,7 +343,7 @@ async def test_an_import_while_workers_rate_loses_nothing(server: Any, ladder: s
         names = [f"p-{n}" for n in range(6)]
         # When its players are replaced again and again, each time by other ratings
         importer = Importer(stores[2], horizon=14 * DAY, replace=True)
-        reader = Reader(Backgammon(), now)
+        reader = PlayerReader(Backgammon(), now)
         for times in range(30):
             for n in range(times * 50, times * 50 + 50):
                 match = {
@@ -354,7 +354,7 @@ async def test_an_import_while_workers_rate_loses_nothing(server: Any, ladder: s
                 raw = json.dumps({**match, "winner": match["players"][0], "finished_at": now - 1000})
                 await redis.xadd(keys.inbox, {"message": raw})
             lines = [json.dumps({"player": name, "rating": 1000 + times, "games": 0}) for name in names]
-            taken = await importer.take([reader.json(line.encode()) for line in lines])
+            taken = await importer.import_chunk([reader.json(line.encode()) for line in lines])
             assert {one.outcome for one in taken} <= {"imported", "replaced"}
             await eventually(partial(_is_below, redis, keys.inbox, times * 10 + 1))
         await eventually(partial(_is_below, redis, keys.inbox, 1))

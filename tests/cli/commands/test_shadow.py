@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from embedded import Endpoint
 from match_ratings import rating_updates
 from match_ratings import stream_names as names
-from match_ratings_worker.migration.clear_shadow import Shadow, StillRunning
+from match_ratings_worker.migration.clear_shadow import Shadow, ShadowRunning
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import Store
@@ -78,7 +78,7 @@ async def is_cleared(client: Redis, ladder: str) -> bool:
     """Clears the shadow once its workers have been silent for 10 ms."""
     try:
         await Shadow(client, ladder).clear(10)
-    except StillRunning:
+    except ShadowRunning:
         return False
     return True
 
@@ -193,7 +193,7 @@ async def test_what_a_shadow_has_claimed_is_still_there_for_the_others(client: R
     assert await shadow.claim_new() == 2
     await send(client, ladder, "m-3")
     # When it is cleared, as soon as that worker counts as gone
-    with pytest.raises(StillRunning, match="shadow"):
+    with pytest.raises(ShadowRunning, match="shadow"):
         await Shadow(client, ladder).clear(60_000)
     await eventually(partial(is_cleared, client, ladder))
     # Then authoritative workers rate all three

@@ -109,7 +109,7 @@ def test_a_match_is_explained_step_by_step_and_computed_again(call: Any, site: A
         "32 x (1 - 0.5000) x 1.1667",
         "+18.6667",
         "1500 +19",
-        "Computed again from the event alone: the same figures.",
+        "Recomputed from the event alone: the same figures.",
     ):
         assert text in result.out
     found = call("explain", "m-1", "--json").json
@@ -131,7 +131,7 @@ def test_an_event_that_does_not_add_up_is_told(call: Any, site: Any, field: str,
     site.redis.xadd(site.keys.outbox, {"message": json.dumps(event)}, id=entry_id)
     result = call("explain", "m-1")
     assert result.code == 0
-    assert "Computed again from the event alone: it differs." in result.out
+    assert "Recomputed from the event alone: it differs." in result.out
     assert f"{field} of bob: {value} in the event" in result.out
 
 
@@ -183,9 +183,7 @@ def test_a_match_that_was_taken_back_is_explained_with_that(call: Any, site: Any
     result = call("explain", "m-1")
     assert result.code == 0
     assert "+16" in result.out and "the same figures." in result.out
-    assert re.search(
-        r"Taken back as event \S+ on .*: \[red\]cheat\\u202e\n  -16  ada\n  \+16  bob\n", result.out
-    )
+    assert re.search(r"Voided by event \S+ on .*: \[red\]cheat\\u202e\n  -16  ada\n  \+16  bob\n", result.out)
     found = call("explain", "m-1", "--json").json
     assert (found["outcome"], found["event"]["cause"], found["voided"]["cause"]) == ("rated", "match", "void")
 

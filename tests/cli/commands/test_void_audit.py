@@ -121,7 +121,7 @@ def test_a_match_is_taken_back_and_a_second_time_it_is_said_so(site: Site) -> No
     assert (again.json["outcome"], again.json["why"]) == ("already-voided", "a cheat (eve)")
     assert "was voided before" in site("void", "m-1", "--why", "x").out
     explained = site("explain", "m-1").out
-    assert "Taken back as event" in explained
+    assert "Voided by event" in explained
     assert site("audit").code == 0
 
 
@@ -292,7 +292,7 @@ def test_a_player_who_is_not_known_is_not_taken_for_one_without_games(site: Site
 def test_audit_tells_each_difference_in_a_line_and_repairs(site: Site) -> None:
     site.rate(match("m-1"), match("m-2"), match("m-3", ("ada", "cyd")))
     assert site("audit").out == (
-        f"ladder {site.ladder}: 3 events, 3 players; vouched for from the start\nnothing differs\n"
+        f"ladder {site.ladder}: 3 events, 3 players; verified from the start\nno differences\n"
     )
 
     async def tamper(bench: Bench) -> None:
@@ -307,7 +307,7 @@ def test_audit_tells_each_difference_in_a_line_and_repairs(site: Site) -> None:
         "ada: rating is 2000; by the ledger it is 1548",
         "bob: the score on the leaderboard is 3000; by the ledger it is 1468",
         "cyd: the window has 1 game missing or at another time (m-3)",
-        f"ladder {site.ladder}: 3 events, 3 players; vouched for from the start",
+        f"ladder {site.ladder}: 3 events, 3 players; verified from the start",
         "differences: 3 (rating 1, leaderboard 1, window 1)",
     ]
     result = site("audit", "--repair")
@@ -324,8 +324,8 @@ def test_audit_says_from_when_on_it_can_vouch(site: Site) -> None:
     result = site("audit")
     assert result.code == 0
     assert re.search(
-        r"2 events, 3 players; vouched for from \S+ \S+ on: 2 of them only from their first change "
-        r"that is kept, 2 more have no event that is kept\nnothing differs\n$",
+        r"2 events, 3 players; verified from \S+ \S+ on: 2 of them only from their first change "
+        r"that is kept, 2 more have no event that is kept\nno differences\n$",
         result.out,
     )
 

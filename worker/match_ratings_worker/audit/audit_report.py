@@ -1,4 +1,4 @@
-"""What an audit found: the first differences one by one, all of them counted."""
+"""The findings of an audit: the first differences one by one, all of them counted."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["SHOWN", "Difference", "Kind", "Progress", "Report"]
+__all__ = ["MAX_LISTED", "AuditReport", "Difference", "DifferenceKind", "Progress"]
 
-#: Told what is being done, how much of it is done, and how much there is.
+#: Called with the current step, the amount done, and the total.
 Progress = Callable[[str, int, int], None]
 
 #: Differences that are kept one by one.
-SHOWN: Final = 100
+MAX_LISTED: Final = 100
 
 
-class Kind(StrEnum):
-    """What differs."""
+class DifferenceKind(StrEnum):
+    """The part of a ladder's data that differs."""
 
-    #: The ledger has something that is no event of this ladder.
+    #: The ledger has an entry that is not an event of this ladder.
     EVENT = "event"
     #: An event's own figures do not give its numbers.
     FIGURES = "figures"
     #: An event is missing, or is there twice.
     MISSING = "missing"
-    #: An event does not go on from where the player's event before it ended.
+    #: An event does not continue from the player's event before it.
     CHAIN = "chain"
-    #: What is stored of a player is not what the ledger says.
+    #: A player's stored state is not that of the ledger.
     RATING = "rating"
     SEQUENCE = "sequence"
     GAMES = "games"
     STATE = "state"
-    #: A player is stored of whom the ledger says nothing, or the other way round.
+    #: A player is stored without events, or has events and is not stored.
     PLAYER = "player"
     #: These are derived from the rest and can be rebuilt.
     LEADERBOARD = "leaderboard"
@@ -41,77 +41,77 @@ class Kind(StrEnum):
     PERIOD = "period"
     #: A receipt does not name its event.
     RECEIPT = "receipt"
-    #: The outcomes counted are not those of the ledger.
+    #: The counted outcomes are not those of the ledger.
     COUNT = "count"
 
 
-_REPAIRABLE: Final = frozenset({Kind.LEADERBOARD, Kind.WINDOW, Kind.PERIOD})
+_REPAIRABLE: Final = frozenset({DifferenceKind.LEADERBOARD, DifferenceKind.WINDOW, DifferenceKind.PERIOD})
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it should be."""
+    """One difference between the ledger and the stored data."""
 
-    kind: Kind
+    kind: DifferenceKind
     #: One sentence.
     text: str
     player: str | None = None
-    #: The event it is about, or at which it was noticed.
+    #: The event concerned, or the one where it was noticed.
     ledger_id: str | None = None
 
     @property
     def repairable(self) -> bool:
-        """Whether it is about something that can be rebuilt from the ledger."""
+        """Whether the data can be rebuilt from the ledger."""
         return self.kind in _REPAIRABLE
 
 
 @dataclass(slots=True)
-class Report:
+class AuditReport:
     """The outcome of an audit."""
 
     #: Events replayed and players compared.
     events: int = 0
     players: int = 0
-    #: Players of whom the ledger has only the later changes, or none at all any more.
-    partly: int = 0
-    unvouched: int = 0
-    #: Matches taken back whose own events are no longer kept, so that nobody can say by how much.
-    voids_unvouched: int = 0
-    #: When the oldest event was written, in ms; None without events.
+    #: Players whose first events are no longer kept, and players without any event that is.
+    partial: int = 0
+    unverifiable: int = 0
+    #: Voids whose matches' events are no longer kept, so that their changes cannot be checked.
+    unverifiable_voids: int = 0
+    #: Time of the oldest event, in ms; None without events.
     since: int | None = None
-    #: Receipts looked at.
+    #: Receipts checked.
     receipts: int = 0
-    counts: Counter[Kind] = field(default_factory=Counter)
+    counts: Counter[DifferenceKind] = field(default_factory=Counter)
     #: The first differences.
     first: list[Difference] = field(default_factory=list)
-    #: Players whose leaderboard, window or open period was rebuilt.
+    #: Players whose leaderboard score, window or open period was rebuilt.
+    repaired_players: int = 0
+    #: Differences removed by that.
     repaired: int = 0
-    #: Differences that this put right.
-    settled: int = 0
 
     def add(self, difference: Difference) -> None:
         """Counts a difference, and keeps it if it is one of the first."""
         self.counts[difference.kind] += 1
-        if len(self.first) < SHOWN:
+        if len(self.first) < MAX_LISTED:
             self.first.append(difference)
 
-    def settle(self, differences: int) -> None:
-        """Counts so many differences of one player as put right."""
+    def add_repaired(self, differences: int) -> None:
+        """Records that this many differences of one player were repaired."""
         if differences:
-            self.repaired += 1
-            self.settled += differences
+            self.repaired_players += 1
+            self.repaired += differences
 
     @property
     def total(self) -> int:
-        """How many differences there are."""
+        """Number of differences found."""
         return self.counts.total()
 
     @property
-    def left(self) -> int:
-        """How many of them are still there."""
-        return self.total - self.settled
+    def remaining(self) -> int:
+        """Number of differences that were not repaired."""
+        return self.total - self.repaired
 
     @property
-    def whole(self) -> bool:
-        """Whether all that is stored was compared with changes from the very first on."""
-        return not (self.partly or self.unvouched or self.voids_unvouched)
+    def complete(self) -> bool:
+        """Whether everything stored was compared with changes from the very first on."""
+        return not (self.partial or self.unverifiable or self.unverifiable_voids)

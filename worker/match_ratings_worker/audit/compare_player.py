@@ -1,123 +1,93 @@
-"""Sets a player's standing by the ledger against what is stored. Pure."""
+"""Compares the state that a player must have by the ledger with the stored one. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from match_ratings_worker.audit.audit_report import Difference, Kind
+from match_ratings_worker.audit.audit_report import Difference, DifferenceKind
 from match_ratings_worker.audit.expected_player import ExpectedPlayer
 from match_ratings_worker.rating import Number, RatingSystem, State
-from match_ratings_worker.storage.player_states import parse_state
+from match_ratings_worker.storage.stored_players import StoredPlayer
 
-__all__ = [
-    "Derived",
-    "Stored",
-    "compare",
-    "derived",
-    "differing",
-    "differing_games",
-    "known_state",
-    "stored_state",
-]
+__all__ = ["Derived", "compare_derived", "compare_games", "compare_player", "derive", "known_state"]
 
-#: Games that a sentence names.
+#: Games named in a sentence.
 _NAMED = 5
 
 
-class Stored(NamedTuple):
-    """What Redis holds of a player."""
-
-    #: rating, sequence, games, last_game, and the system's own fields, as stored.
-    values: list[bytes | None]
-    #: The score on the leaderboard, and in the set of open periods.
-    score: float | None
-    closes_at: float | None
-    #: Match id -> finished_at in ms, the games that are to be compared.
-    games: dict[str, int]
-    #: What is wrong with one of the keys: it holds something else.
-    fault: str = ""
-
-    @property
-    def there(self) -> bool:
-        """Whether a state is stored at all."""
-        return self.values[0] is not None or self.values[1] is not None
-
-
 class Derived(NamedTuple):
-    """What follows from a player's state."""
+    """The data derived from a player's state: leaderboard score, and end of the open period in ms."""
 
     score: float | None
     closes_at: float | None
 
 
-def derived(state: State, system: RatingSystem) -> Derived:
-    """The leaderboard's score and the end of the open period that belong to a state."""
+def derive(state: State, system: RatingSystem) -> Derived:
+    """The derived data that belong to a state."""
     return Derived(float(state.rating) if system.on_leaderboard(state) else None, system.closes_at(state))
 
 
-def stored_state(stored: Stored, system: RatingSystem) -> State | None:
-    """The stored state; None when it is not there or cannot be read."""
-    try:
-        return parse_state(stored.values, system)
-    except ValueError:
-        return None
-
-
-def known_state(track: ExpectedPlayer, stored: Stored, system: RatingSystem) -> State | None:
-    """The state by the ledger; what it does not tell is taken from what is stored."""
-    state = track.state()
-    if state is None and (other := stored_state(stored, system)) is not None:
-        state = State(track.rating, track.games, track.last_game, other.extra)
+def known_state(expected: ExpectedPlayer, stored: StoredPlayer, system: RatingSystem) -> State | None:
+    """The state by the ledger, with fields that it does not have taken from the stored state."""
+    state = expected.state()
+    if state is None and (other := stored.state(system)) is not None:
+        state = State(expected.rating, expected.games, expected.last_game, other.extra)
     return state
 
 
-def compare(name: str, track: ExpectedPlayer, stored: Stored, system: RatingSystem) -> Iterator[Difference]:
-    """The differences of one player; both are of the same moment. Of the window see `Track.has_window`."""
+def compare_player(
+    name: str, expected_player: ExpectedPlayer, stored: StoredPlayer, system: RatingSystem
+) -> Iterator[Difference]:
+    """The differences of one player, both as of the same moment; without those of the window."""
 
-    def tell(kind: Kind, what: str, found: object, expected: object) -> Difference:
+    def differs(kind: DifferenceKind, what: str, found: object, expected: object) -> Difference:
         text = f"{name}: {what} is {_shown(found)}; by the ledger it is {_shown(expected)}"
         return Difference(kind, text, name)
 
     rating, sequence, games, last_game, *extra = stored.values
     if stored.fault:
-        yield Difference(Kind.PLAYER, f"{name}: it cannot be read: {stored.fault}", name)
+        yield Difference(DifferenceKind.PLAYER, f"{name}: it cannot be read: {stored.fault}", name)
         return
-    if not stored.there:
-        yield Difference(Kind.PLAYER, f"{name}: nothing is stored; by the ledger it is {track.rating}", name)
+    if not stored.exists:
+        yield Difference(
+            DifferenceKind.PLAYER,
+            f"{name}: nothing is stored; by the ledger it is {expected_player.rating}",
+            name,
+        )
     else:
-        if _number(rating, system) != track.rating:
-            yield tell(Kind.RATING, "rating", rating, track.rating)
-        if sequence != b"%d" % track.sequence:
-            yield tell(Kind.SEQUENCE, "sequence", sequence, track.sequence)
-        if track.whole:
-            if games != b"%d" % track.games:
-                yield tell(Kind.GAMES, "games", games, track.games)
-            if last_game != b"%d" % track.last_game:
-                yield tell(Kind.GAMES, "last_game", last_game, track.last_game)
-        if track.extra is not None:
-            for field, value, known in zip(system.state_fields, extra, track.extra, strict=True):
+        if _number(rating, system) != expected_player.rating:
+            yield differs(DifferenceKind.RATING, "rating", rating, expected_player.rating)
+        if sequence != b"%d" % expected_player.sequence:
+            yield differs(DifferenceKind.SEQUENCE, "sequence", sequence, expected_player.sequence)
+        if expected_player.complete:
+            if games != b"%d" % expected_player.games:
+                yield differs(DifferenceKind.GAMES, "games", games, expected_player.games)
+            if last_game != b"%d" % expected_player.last_game:
+                yield differs(DifferenceKind.GAMES, "last_game", last_game, expected_player.last_game)
+        if expected_player.extra is not None:
+            for field, value, known in zip(system.state_fields, extra, expected_player.extra, strict=True):
                 if _float(value) != known:
-                    yield tell(Kind.STATE, field, value, known)
-    state = known_state(track, stored, system)
+                    yield differs(DifferenceKind.STATE, field, value, known)
+    state = known_state(expected_player, stored, system)
     if state is None:
         return
-    yield from differing(name, stored, derived(state, system), "the ledger")
+    yield from compare_derived(name, stored, derive(state, system), "the ledger")
 
 
-def differing(name: str, stored: Stored, right: Derived, by: str) -> Iterator[Difference]:
-    """The differences in what follows from a player's state, which is known by the ledger or otherwise."""
+def compare_derived(name: str, stored: StoredPlayer, right: Derived, by: str) -> Iterator[Difference]:
+    """The differences in a player's derived data; `by` names the source of the right ones."""
     for kind, what, found, expected in (
-        (Kind.LEADERBOARD, "the score on the leaderboard", stored.score, right.score),
-        (Kind.PERIOD, "the end of the open period", stored.closes_at, right.closes_at),
+        (DifferenceKind.LEADERBOARD, "the score on the leaderboard", stored.score, right.score),
+        (DifferenceKind.PERIOD, "the end of the open period", stored.closes_at, right.closes_at),
     ):
         if found != expected:
             text = f"{name}: {what} is {_shown(found)}; by {by} it is {_shown(expected)}"
             yield Difference(kind, text, name)
 
 
-def differing_games(stored: Mapping[str, int], known: Mapping[str, int]) -> str:
-    """How two windows differ, as the end of a sentence; "" when they do not."""
+def compare_games(stored: Mapping[str, int], known: Mapping[str, int]) -> str:
+    """The differences of two windows, as the end of a sentence; "" when they are equal."""
     missing = sorted(game for game, time in known.items() if stored.get(game) != time)
     beyond = sorted(stored.keys() - known.keys())
     parts = []

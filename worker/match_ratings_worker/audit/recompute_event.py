@@ -1,4 +1,4 @@
-"""Computes an event again from nothing but its own figures. Pure."""
+"""Recomputes an event from its own figures. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating import InvalidGame, Number, RatingSystem, Side, State
 
-__all__ = ["Recomputed", "computed", "voided"]
+__all__ = ["Recomputed", "compare_void", "recompute_event"]
 
-#: What computing from figures that are missing, or make no sense, can end with.
+#: Errors of computing from figures that are missing or inconsistent.
 _FAULTS = (ArithmeticError, AssertionError, KeyError, IndexError, TypeError, ValueError)
 
 
 class Recomputed(NamedTuple):
-    """An event as it comes out when it is computed again."""
+    """A recomputed event."""
 
-    #: Where that differs from what the event says, one sentence each.
+    #: Its differences from the event, one sentence each.
     differences: list[str]
-    #: For games and the ends of periods, and each of their players: the system's own fields before, as
-    #: the event's figures tell them, and what comes out. Empty for other causes.
+    #: For each player of a game or closed period: the system's own fields before it, by the event's
+    #: figures, and the result. Empty for other causes.
     before: list[tuple[float, ...]]
     sides: list[Side]
 
@@ -28,13 +28,13 @@ class Recomputed(NamedTuple):
 _NOTHING = Recomputed([], [], [])
 
 
-def computed(event: RatingUpdated, system: RatingSystem) -> Recomputed:
-    """The event computed again; voids are only added up, since they follow from another event."""
-    act = _CAUSES.get(event.cause)
-    if act is None:
+def recompute_event(event: RatingUpdated, system: RatingSystem) -> Recomputed:
+    """Recomputes an event; of voids and imports only the sums, as they follow from other data."""
+    recompute = _CAUSES.get(event.cause)
+    if recompute is None:
         return _NOTHING
     try:
-        return act(event, system)
+        return recompute(event, system)
     except _FAULTS as error:
         text = f"it cannot be computed from its figures: {type(error).__name__}: {error}"
         return Recomputed([text], [], [])
@@ -47,11 +47,11 @@ def _match(event: RatingUpdated, system: RatingSystem) -> Recomputed:
     if "length" in event.figures:
         figures.setdefault("length", event.figures["length"])
     in_force = system.rules_at(event.finished_at)
-    _tell(found, "rules", event.rules, outcome.rules)
+    _compare(found, "rules", event.rules, outcome.rules)
     if event.rules == outcome.rules != in_force:
         found.append(f"rules: {event.rules} were applied, {in_force} were in force when it finished")
-    _tell(found, "coefficient", event.coefficient, outcome.coefficient)
-    _tell(found, "figures", event.figures, figures)
+    _compare(found, "coefficient", event.coefficient, outcome.coefficient)
+    _compare(found, "figures", event.figures, figures)
     for part, side in zip(event.players, outcome.sides, strict=True):
         _compare_side(found, part, side)
     before = [system.state_before(part).extra if system.state_fields else () for part in event.players]
@@ -63,8 +63,8 @@ def _period(event: RatingUpdated, system: RatingSystem) -> Recomputed:
     (part,) = event.players
     before, side = system.state_before(part), system.recompute_close(part)
     _compare_side(found, part, side)
-    _tell(found, "end of the period", event.finished_at, system.closes_at(before))
-    _tell(found, "rules", event.rules, system.rules_at(event.finished_at - 1))
+    _compare(found, "end of the period", event.finished_at, system.closes_at(before))
+    _compare(found, "rules", event.rules, system.rules_at(event.finished_at - 1))
     return Recomputed(found, [before.extra], [side])
 
 
@@ -74,15 +74,15 @@ def _prize(event: RatingUpdated, system: RatingSystem) -> Recomputed:
     for part in event.players:
         # The points are whole; the change of a decimal rating may be off by its last digit.
         after = system.award(initial._replace(rating=part.before), round(part.change))
-        _tell(found, f"after of {part.player}", part.after, after.rating)
-        _tell(found, f"change of {part.player}", part.change, after.rating - part.before)
+        _compare(found, f"after of {part.player}", part.after, after.rating)
+        _compare(found, f"change of {part.player}", part.change, after.rating - part.before)
     return Recomputed(found, [], [])
 
 
 def _sums(event: RatingUpdated, system: RatingSystem) -> Recomputed:
     found: list[str] = []
     for part in event.players:
-        _tell(found, f"change of {part.player}", part.change, part.after - part.before)
+        _compare(found, f"change of {part.player}", part.change, part.after - part.before)
     return Recomputed(found, [], [])
 
 
@@ -95,33 +95,33 @@ _CAUSES: dict[Cause, Callable[[RatingUpdated, RatingSystem], Recomputed]] = {
 }
 
 
-def voided(
+def compare_void(
     void: RatingUpdated, match: RatingUpdated, system: RatingSystem, before: list[State | None]
 ) -> list[str]:
-    """Where an event with cause `void` is not the inverse of its match's event.
+    """The differences of a void from the inverse of its match, one sentence each.
 
-    `before` are the states of the void's players when it came; None for one that is not known.
+    `before` has the states of the void's players before it, None for those not known.
     """
     played = {part.player: part for part in match.players}
     if played.keys() != {part.player for part in void.players}:
         return [f"its players are not those of the match: {', '.join(played)}"]
     found: list[str] = []
-    _tell(found, "finished_at", void.finished_at, match.finished_at)
-    _tell(found, "rules", void.rules, match.rules)
+    _compare(found, "finished_at", void.finished_at, match.finished_at)
+    _compare(found, "rules", void.rules, match.rules)
     for part, state in zip(void.players, before, strict=True):
         if state is None:
             continue
         try:
             after = system.void(state, played[part.player])
         except InvalidGame as error:
-            found.append(f"by the rules it cannot be taken back: {error}")
+            found.append(f"by the rules it cannot be voided: {error}")
             continue
         except _FAULTS as error:
             found.append(f"it cannot be computed again: {type(error).__name__}: {error}")
             continue
-        _tell(found, f"after of {part.player}", part.after, after.rating)
+        _compare(found, f"after of {part.player}", part.after, after.rating)
         for name, old, new in zip(system.state_fields, state.extra, after.extra, strict=True):
-            _tell(found, f"{name} of {part.player}", part.figures.get(f"{name}_after", old), new)
+            _compare(found, f"{name} of {part.player}", part.figures.get(f"{name}_after", old), new)
     return found
 
 
@@ -132,15 +132,15 @@ def _compare_side(found: list[str], part: PlayerUpdate, side: Side) -> None:
         side.expected,
         side.k,
     ) or part.figures != side.figures:
-        _tell(found, f"change of {part.player}", part.change, side.change)
-        _tell(found, f"after of {part.player}", part.after, side.rating)
-        _tell(found, f"expected of {part.player}", part.expected, side.expected)
-        _tell(found, f"k of {part.player}", part.k, side.k)
+        _compare(found, f"change of {part.player}", part.change, side.change)
+        _compare(found, f"after of {part.player}", part.after, side.rating)
+        _compare(found, f"expected of {part.player}", part.expected, side.expected)
+        _compare(found, f"k of {part.player}", part.k, side.k)
         names = part.figures.keys() | side.figures.keys()
         for name in sorted(names):
-            _tell(found, f"{name} of {part.player}", part.figures.get(name), side.figures.get(name))
+            _compare(found, f"{name} of {part.player}", part.figures.get(name), side.figures.get(name))
 
 
-def _tell(found: list[str], name: str, told: Any, now: Any) -> None:
-    if told != now:
-        found.append(f"{name}: {told} in the event, {now} computed again")
+def _compare(found: list[str], name: str, given: Any, recomputed: Any) -> None:
+    if given != recomputed:
+        found.append(f"{name}: {given} in the event, {recomputed} recomputed")

@@ -1,4 +1,4 @@
-"""Looks through a ledger again for what was not kept in memory the first time. Pure."""
+"""Collects events and games in a second pass over the ledger, as memory does not hold them all. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import orjson
 from pydantic import ValidationError
 
 from match_ratings import Cause, RatingUpdated
-from match_ratings_worker.audit.audit_report import Difference, Kind
+from match_ratings_worker.audit.audit_report import Difference, DifferenceKind
 from match_ratings_worker.audit.ledger_replay import PendingVoid
-from match_ratings_worker.audit.recompute_event import voided
+from match_ratings_worker.audit.recompute_event import compare_void
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 from match_ratings_worker.text import quote
@@ -19,15 +19,15 @@ __all__ = ["SecondPass", "check_void"]
 
 
 class SecondPass:
-    """Collects the events of some matches, and the games of some players."""
+    """Collects the events of given matches, and the games of given players."""
 
     def __init__(self, matches: Collection[str], watched: dict[str, dict[str, int]]) -> None:
-        """`watched` is filled: player -> match id -> finished_at in ms."""
+        """Fills `watched`: player -> match id -> finished_at in ms."""
         self._wanted, self._watched = matches, watched
-        #: Match id -> place and event, of the matches wanted.
+        #: Match id -> ledger id and event, of the matches wanted.
         self.matches: dict[str, tuple[str, bytes]] = {}
-        #: Watched player -> a match that the ledger has twice.
-        self.twice: dict[str, str] = {}
+        #: Watched player -> a match rated twice.
+        self.rated_twice: dict[str, str] = {}
 
     def feed(self, ledger_id: str, raw: bytes) -> None:
         """Takes the next event."""
@@ -43,42 +43,42 @@ class SecondPass:
                     continue
                 if cause == Cause.MATCH:
                     if match_id in games:
-                        self.twice[part["player"]] = match_id
+                        self.rated_twice[part["player"]] = match_id
                     games[match_id] = event["finished_at"]
                 elif cause == Cause.VOID:
                     games.pop(match_id, None)
                 elif cause == Cause.IMPORT:
                     self._watched[part["player"]] = dict(part.get("brought", {}))
         except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-            return  # the first reading has told about it
+            return  # reported by the first pass
 
 
 def check_void(
     match_id: str,
     void: PendingVoid,
     match: tuple[str, bytes] | None,
-    rulebook: SettingsHistory,
+    history: SettingsHistory,
     *,
     complete: bool,
 ) -> list[Difference] | None:
-    """The differences of a void from the inverse of its match; None when nobody can say any more.
+    """The differences of a void from the inverse of its match; None when they can no longer be told.
 
-    `complete` says that the ledger lacks nothing.
+    `complete` tells that the ledger has every event ever added.
     """
 
-    def tell(text: str) -> Difference:
-        return Difference(Kind.FIGURES, f"event {void.ledger_id}: {text}", ledger_id=void.ledger_id)
+    def difference(text: str) -> Difference:
+        return Difference(DifferenceKind.FIGURES, f"event {void.ledger_id}: {text}", ledger_id=void.ledger_id)
 
     if match is None:
-        return [tell(f"it takes back {quote(match_id)}, which the ledger lacks")] if complete else None
+        return [difference(f"it voids {quote(match_id)}, which the ledger lacks")] if complete else None
     ledger_id, raw = match
     if parse_stream_id(ledger_id) > parse_stream_id(void.ledger_id):
-        return [tell(f"it takes back {quote(match_id)}, which was rated later, as {ledger_id}")]
+        return [difference(f"it voids {quote(match_id)}, which was rated later, as {ledger_id}")]
     try:
         rated = RatingUpdated.model_validate_json(raw)
     except ValidationError:
-        return []  # told already
-    system = rulebook.system_of(void.ledger_id, void.event)
+        return []  # reported already
+    system = history.system_of(void.ledger_id, void.event)
     if system is None or not any(void.before):
         return None
-    return [tell(text) for text in voided(void.event, rated, system, void.before)]
+    return [difference(text) for text in compare_void(void.event, rated, system, void.before)]

@@ -6,7 +6,7 @@ Computed by the ladder's adopted settings, whatever this process is configured w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from match_ratings_worker.calculators.match_outcomes import preview
@@ -36,7 +36,7 @@ async def stored_players(ladder: LadderHandle, names: Sequence[str], at: int) ->
     system = await system_of(ladder.redis, ladder.keys, ladder.system)
     found, new = [], []
     for name in names:
-        known = await standing(ladder.redis, ladder.keys, system, name, at)
+        known = await standing(replace(ladder, system=system), name, at)
         if known is None:
             new.append(name)
             found.append((system.initial(), 0))

@@ -25,7 +25,7 @@ _COMMANDS: Final = {
     "leaderboard": LazyCommand(
         "leaderboard:leaderboard", "Show the highest ratings, or those around a player."
     ),
-    "player": LazyCommand("leaderboard:player", "Show a player's rating, games, K and last changes."),
+    "player": LazyCommand("player:player", "Show a player's rating, games, K and last changes."),
     "explain": LazyCommand("explain:explain", "Show how a match changed ratings, or why it did not."),
     "status": LazyCommand("status:status", "Show backlogs, workers, and streams that nobody reads."),
     "dead-letters": LazyCommand(

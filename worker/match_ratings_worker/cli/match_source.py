@@ -8,26 +8,24 @@ from typing import Annotated
 import orjson
 import typer
 from pydantic import ValidationError
-from redis.asyncio import Redis
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings.messages import MESSAGE_TYPES
-from match_ratings_worker.cli.commands.archive import archived
 from match_ratings_worker.cli.console import print_note
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InvalidLines, open_input
 from match_ratings_worker.cli.installation import Installation
 from match_ratings_worker.cli.progress import ProgressCallback
-from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message
 from match_ratings_worker.evaluation.simulation import prediction_of
 from match_ratings_worker.ladder_settings import adopted_settings as adoption
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.ladders_file import Ladder
-from match_ratings_worker.ledger.read_ledger import Ledger, LedgerTrimmed
+from match_ratings_worker.ledger import LedgerTrimmed, open_ledger, parse_event
 from match_ratings_worker.lines import line_batches
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import describe_error
 
 __all__ = ["FileArgument", "MinGamesOption", "Source", "load"]
@@ -73,7 +71,7 @@ class Source:
             print_note(f"{self.elsewhere} lines are of other ladders and were left out")
 
 
-def load(site: Installation, ladder: Ladder, keys: Keys, file: str | None, tell: ProgressCallback) -> Source:
+def load(site: Installation, ladder: Ladder, file: str | None, tell: ProgressCallback) -> Source:
     """Reads a file, or the ladder's ledger with its archive. What is wrong is a Fault."""
 
     source = Source(ladder.system)
@@ -81,7 +79,7 @@ def load(site: Installation, ladder: Ladder, keys: Keys, file: str | None, tell:
     if file is not None:
         _read_file(source, reader, ladder, file, tell)
     else:
-        _read_ledger(source, reader, site, ladder, keys, tell)
+        _read_ledger(source, reader, site, ladder, tell)
     source.partial_histories = reader.partial_histories
     return source
 
@@ -101,34 +99,27 @@ def _read_ledger(
     reader: LedgerReader,
     site: Installation,
     ladder: Ladder,
-    keys: Keys,
     tell: ProgressCallback,
 ) -> None:
-
-    async def act(redis: Redis) -> None:
-
-        history = await adoption.history(redis, keys)
-        rulebook = SettingsHistory(ladder.system, history)
-        source.system = rulebook.current
-        with archived(site, ladder.name) as shelf:
-            ledger = Ledger(redis, keys, shelf.iterate if shelf else None)
+    async def act(handle: LadderHandle) -> None:
+        settings = SettingsHistory(ladder.system, await adoption.history(handle.redis, handle.keys))
+        source.system = settings.current
+        with open_ledger(handle) as ledger:
             total, done = await ledger.size(), 0
-            async for page in ledger.pages("0-0"):
+            async for page in ledger.pages():
                 for ledger_id, raw in page:
-                    try:
-                        event = RatingUpdated.model_validate_json(raw)
-                    except ValidationError:
-                        raise CommandError(
-                            f"event {ledger_id} of the ledger cannot be read", ExitCode.WRONG_INPUT
-                        ) from None
-                    _take(source, reader, event, rulebook.system_of(ledger_id, event))
+                    event = parse_event(ledger_id, raw)
+                    if event is None:
+                        text = f"event {ledger_id} of the ledger cannot be read"
+                        raise CommandError(text, ExitCode.WRONG_INPUT)
+                    _take(source, reader, event, settings.system_of(ledger_id, event))
                 done += len(page)
                 tell("Reading", done, max(total, done))
 
     try:
-        run(site.settings.redis_url, act)
+        run_on_ladder(site, ladder.name, act)
     except LedgerTrimmed:
-        text = "events were trimmed before they were read; call it again"
+        text = "events were trimmed before they were read; run it again"
         raise CommandError(f"ladder {ladder.name}: {text}", ExitCode.WRONG_INPUT) from None
 
 

@@ -65,7 +65,7 @@ def run_on_ladder(
     try:
         return run(settings.redis_url, lambda redis: act(ladder_handle(redis, settings, chosen)))
     except ArchiveError as error:
-        raise CommandError(str(error), ExitCode.UNAVAILABLE) from None
+        raise CommandError(f"RATINGS_ARCHIVE: {error}", ExitCode.UNAVAILABLE) from None
 
 
 def refusals() -> tuple[type[Exception], ...]:

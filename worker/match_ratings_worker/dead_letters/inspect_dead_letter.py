@@ -10,8 +10,8 @@ from match_ratings_worker.dead_letters.diagnose_message import Trouble, diagnose
 from match_ratings_worker.dead_letters.dry_run import DryRun, DryRunResult, read_dead_letter
 from match_ratings_worker.dead_letters.export_dead_letters import export_document
 from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
+from match_ratings_worker.ledger import Ledger
 from match_ratings_worker.pipeline.validate_message import Problem
-from match_ratings_worker.queries import event_at
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
@@ -49,7 +49,7 @@ async def inspect_dead_letter(ladder: LadderHandle, letter: DeadLetterEntry) -> 
     if not troubles and result.reason:
         what = result.detail
         if result.outcome is ReplayOutcome.CONFLICT and result.ledger_id:
-            event = await event_at(ladder.redis, ladder.keys, result.ledger_id)
+            event = await Ledger(ladder).event_at(result.ledger_id)
             read = read_dead_letter(letter.message, ladder, now)
             if event is not None and not isinstance(read, Problem):
                 what = _differences(read, event) or what

@@ -1,47 +1,68 @@
-"""Reads a ledger from its first event to its last: what was archived, then what Redis keeps."""
+"""Reads a ladder's events: what the archive holds, then what Redis keeps, as one ledger."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final
 
-from redis.asyncio import Redis
+from pydantic import ValidationError
 
+from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.ledger.sqlite_archive import Archive, StoredEvent
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_ids import parse_stream_id
+from match_ratings_worker.storage.stream_pages import Unreadable, as_json, entries
 
-__all__ = ["Archive", "Event", "Ledger", "LedgerTrimmed"]
+__all__ = ["Ledger", "LedgerTrimmed", "open_ledger", "parse_event"]
 
-#: An event: its place in the ledger, and its JSON.
-Event = tuple[str, bytes]
-#: Gives the archived events after a place of the ledger ("0-0" for all), oldest first.
-Archive = Callable[[str], Iterable[Event]]
-
-#: Events that are read in one step.
+#: Events read in one step.
 _PAGE: Final = 1000
 _FIELD: Final = FIELD.encode()
 
 
 class LedgerTrimmed(Exception):
-    """Events were trimmed before they had been read."""
+    """Raised when events were trimmed before they had been read."""
+
+
+def parse_event(ledger_id: str, raw: bytes) -> RatingUpdated | None:
+    """An event with its id; None when the JSON is not a rating-updated event."""
+    try:
+        return RatingUpdated.model_validate_json(raw).model_copy(update={"id": ledger_id})
+    except ValidationError:
+        return None
+
+
+@contextmanager
+def open_ledger(ladder: LadderHandle) -> Iterator[Ledger]:
+    """The ledger with the handle's archive, which is closed at the end; a shadow has none.
+
+    Raises ArchiveError, here and when reading.
+    """
+    if ladder.shadow or ladder.archive is None or not ladder.archive.exists():
+        yield Ledger(ladder)
+        return
+    with Archive(ladder.archive) as archive:
+        yield Ledger(ladder, archive)
 
 
 class Ledger:
-    """A ladder's ledger."""
+    """The events of one ladder. Methods raise redis.exceptions.RedisError and ArchiveError."""
 
-    def __init__(self, redis: Redis, keys: Keys, archive: Archive | None = None) -> None:
-        self._redis, self._outbox, self._archive = redis, keys.outbox, archive
+    def __init__(self, ladder: LadderHandle, archive: Archive | None = None) -> None:
+        self.ladder, self.archive = ladder, archive
+        self._redis, self._outbox = ladder.redis, ladder.keys.outbox
 
     async def size(self) -> int:
-        """How many events Redis keeps."""
+        """Number of events in Redis."""
         return int(await self._redis.xlen(self._outbox))
 
-    async def about(self) -> tuple[bool, str]:
-        """Whether nothing was ever taken from the stream; and the last event that was deleted by hand.
+    async def deletions(self) -> tuple[bool, str]:
+        """Whether Redis still has every event ever added, and the last one deleted by hand, "" for none.
 
-        Trimming does not count as that, and "" stands for none.
+        Trimming removes events but does not count as deletion by hand.
         """
         if not await self._redis.exists(self._outbox):
             return True, ""
@@ -50,13 +71,14 @@ class Ledger:
         untouched = info.get("entries-added") == info["length"]
         return untouched, "" if deleted == "0-0" else deleted
 
-    async def pages(self, after: str, upto: str = "+") -> AsyncIterator[list[Event]]:
-        """The events after one place up to another, which is included; raises Overtaken.
+    async def pages(self, after: str = "0-0", upto: str = "+") -> AsyncIterator[list[StoredEvent]]:
+        """The events after one id up to and including another, oldest first.
 
-        Events may be archived and trimmed meanwhile: none is left out.
+        Events may be archived and trimmed at the same time: none is skipped. Raises LedgerTrimmed when
+        there is no archive to find them in.
         """
         last = after
-        for page in self._archived(last, upto):
+        for page in self._archived_pages(last, upto):
             yield page
             last = page[-1][0]
         started = last
@@ -66,14 +88,14 @@ class Ledger:
                 pipe.xrange(self._outbox, "-", "+", count=1)
                 found, first = await pipe.execute()
             if first and parse_stream_id(first[0][0].decode()) > parse_stream_id(last):
-                # What came next may have been trimmed before it was read; it is in the archive then.
+                # The next events may have been trimmed before they were read; then they are in the archive.
                 missed = False
-                for page in self._archived(last, upto):
+                for page in self._archived_pages(last, upto):
                     yield page
                     last, missed = page[-1][0], True
                 if missed:
                     continue
-                if self._archive is None and last != started:
+                if self.archive is None and last != started:
                     raise LedgerTrimmed
             if not found:
                 return
@@ -83,11 +105,11 @@ class Ledger:
             if len(page) < _PAGE:
                 return
 
-    def _archived(self, after: str, upto: str) -> Iterator[list[Event]]:
-        if self._archive is None:
+    def _archived_pages(self, after: str, upto: str) -> Iterator[list[StoredEvent]]:
+        if self.archive is None:
             return
         end = None if upto == "+" else parse_stream_id(upto)
-        events = iter(self._archive(after))
+        events = self.archive.iterate(self.ladder.name, after)
         while page := list(islice(events, _PAGE)):
             if end is not None and parse_stream_id(page[-1][0]) > end:
                 page = [event for event in page if parse_stream_id(event[0]) <= end]
@@ -95,3 +117,49 @@ class Ledger:
                     yield page
                 return
             yield page
+
+    async def event_at(self, ledger_id: str) -> RatingUpdated | None:
+        """The event with an id; None when it is no longer kept.
+
+        Raises Unreadable for an entry in Redis that is not an event.
+        """
+        found = await self._redis.xrange(self._outbox, ledger_id, ledger_id)
+        if found:
+            event = parse_event(ledger_id, found[0][1].get(_FIELD, b""))
+            if event is None:
+                msg = f"the entry {ledger_id} of {self._outbox} is not a rating-updated event"
+                raise Unreadable(msg)
+            return event
+        raw = self.archive.at(self.ladder.name, ledger_id) if self.archive else None
+        return None if raw is None else parse_event(ledger_id, raw)
+
+    async def events_mentioning(
+        self, text: str, oldest: str = "-", newest: str = "+"
+    ) -> AsyncIterator[RatingUpdated]:
+        """The events in Redis with this text as a value of any field, newest first."""
+        needles = as_json(text)
+        stream = entries(self._redis, self._outbox, oldest=oldest, newest=newest, reverse=True)
+        async for ledger_id, fields in stream:
+            raw = fields.get(_FIELD, b"")
+            if any(needle in raw for needle in needles) and (event := parse_event(ledger_id, raw)):
+                yield event
+
+    def archived_events_of(self, effect_id: str) -> list[RatingUpdated]:
+        """The archived events of a match or tournament, oldest first."""
+        found = self.archive.find(self.ladder.name, effect_id) if self.archive else ()
+        return [event for event in (parse_event(*item) for item in found) if event]
+
+    def archived_events_of_player(self, player: str, before: str | None) -> Iterator[RatingUpdated]:
+        """A player's archived events, newest first; with `before` only those before that id."""
+        if self.archive is not None:
+            found = self.archive.of_player(self.ladder.name, player, before)
+            yield from (event for event in (parse_event(*item) for item in found) if event)
+
+    async def events_before(self, event: RatingUpdated, player: str) -> AsyncIterator[RatingUpdated]:
+        """The events before one that mention a player, newest first, the archived ones too."""
+        last = event.id or "0-0"
+        async for item in self.events_mentioning(player, newest=f"({last}"):
+            yield item
+            last = item.id or last
+        for item in self.archived_events_of_player(player, last):
+            yield item

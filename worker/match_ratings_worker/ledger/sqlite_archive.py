@@ -1,10 +1,10 @@
-"""The archive: a SQLite file of events that have left, or are to leave, the ledgers in Redis.
+"""The archive: a SQLite file of the events that left, or will leave, the ledgers in Redis.
 
     events(n, ladder, ms, seq, id, cause, match_id, tournament_id, payload)
-    players(ladder, player, n)        which events a player is in
+    players(ladder, player, n)        the events that a player is in
 
-An event's id is its place in the ledger, `ms`-`seq`; `n` grows in that order within a ladder. `payload` is
-the event's JSON as it was. The file may be read by anybody, with sqlite3 as well, while a worker writes.
+An event's id is its stream id in the ledger, `ms`-`seq`; within a ladder `n` grows in the same order.
+`payload` is the event's JSON, unchanged. Any program may read the file while a worker writes to it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import orjson
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 from match_ratings_worker.text import quote
 
-__all__ = ["Archive", "ArchiveError", "Event"]
+__all__ = ["Archive", "ArchiveError", "StoredEvent"]
 
-#: An event: its place in the ledger, and its JSON.
-Event = tuple[str, bytes]
+#: An event as stored: its id in the ledger, and its JSON.
+StoredEvent = tuple[str, bytes]
 
-#: Marks the file as ours; "rata" in ASCII.
+#: Marks the file as an archive; "rata" in ASCII.
 _APPLICATION_ID: Final = 0x72617461
 _VERSION: Final = 1
-#: How long one process waits for another that writes, in seconds.
+#: How long to wait for another process that writes, in seconds.
 _BUSY_SECONDS: Final = 10.0
-#: Events that are read in one step.
+#: Events read in one step.
 _PAGE: Final = 1000
 
 _SCHEMA: Final = (
@@ -47,19 +47,19 @@ _SCHEMA: Final = (
 
 
 class ArchiveError(Exception):
-    """The file cannot be used; the text is one sentence that names it."""
+    """Raised when the file cannot be used; the text is one sentence that names it."""
 
 
 class Archive:
-    """An archive that is open. Every method raises ArchiveError when the file does not do its part.
+    """An open archive. Every method raises ArchiveError when SQLite fails.
 
-    Calls from several threads must follow each other.
+    Threads may share it if they take turns.
     """
 
     def __init__(self, path: Path, *, writable: bool = False) -> None:
-        """Opens the file to be read; with `writable` also to be written, and makes it if there is none."""
+        """Opens the file to read; with `writable` to write too, and creates it when missing."""
         self.path = path
-        with self._sense():
+        with self._errors():
             mode = "rwc" if writable else "ro"
             self._file = sqlite3.connect(
                 f"{path.absolute().as_uri()}?mode={mode}",
@@ -69,22 +69,22 @@ class Archive:
                 check_same_thread=False,
             )
         try:
-            with self._sense():
+            with self._errors():
                 if writable:
                     self._file.execute("PRAGMA journal_mode = WAL")
                     # Each commit is on the disk before anything is trimmed because of it.
                     self._file.execute("PRAGMA synchronous = FULL")
-                    self._make()
+                    self._create_tables()
                 self._check()
                 found = self._file.execute("SELECT value FROM about WHERE name = 'id'").fetchone()
-            #: Tells this file from every other.
+            #: Random; distinguishes this file from every other.
             self.id = str(found[0])
         except BaseException:
             self._file.close()
             raise
 
     def close(self) -> None:
-        """Closes the file."""
+        """Closes the file; afterwards every other method raises."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -94,25 +94,25 @@ class Archive:
         self.close()
 
     def last(self, ladder: str) -> str:
-        """The last event of a ladder, "0-0" when there is none."""
-        with self._sense():
+        """The id of a ladder's last event, "0-0" when there is none."""
+        with self._errors():
             found = self._file.execute(
                 "SELECT id FROM events WHERE ladder = ? ORDER BY ms DESC, seq DESC LIMIT 1", (ladder,)
             ).fetchone()
         return str(found[0]) if found else "0-0"
 
     def count(self, ladder: str) -> int:
-        """How many events of a ladder there are."""
-        with self._sense():
+        """Number of events of a ladder."""
+        with self._errors():
             found = self._file.execute("SELECT count(*) FROM events WHERE ladder = ?", (ladder,)).fetchone()
         return int(found[0])
 
-    def append(self, ladder: str, events: Iterable[Event]) -> int:
-        """Adds events in the order of the ledger and returns how many; they are on the disk then.
+    def append(self, ladder: str, events: Iterable[StoredEvent]) -> int:
+        """Adds events in ledger order and returns how many; they are then on disk.
 
-        Those that are not after the last one are there already, and left out.
+        Events up to the last archived one are skipped.
         """
-        with self._sense(), self._transaction():
+        with self._errors(), self._transaction():
             last = parse_stream_id(self.last(ladder))
             n = int(self._file.execute("SELECT coalesce(max(n), 0) FROM events").fetchone()[0])
             rows, players = [], []
@@ -121,7 +121,7 @@ class Archive:
                 if place <= last:
                     continue
                 last, n = place, n + 1
-                cause, match_id, tournament_id, names = _about(payload)
+                cause, match_id, tournament_id, names = _index_fields(payload)
                 rows.append((n, ladder, *place, cause, match_id, tournament_id, _storable(payload)))
                 players += [(ladder, name, n) for name in names]
             self._file.executemany(
@@ -132,8 +132,8 @@ class Archive:
             self._file.executemany("INSERT OR IGNORE INTO players VALUES (?, ?, ?)", players)
         return len(rows)
 
-    def iterate(self, ladder: str, after: str = "0-0") -> Iterator[Event]:
-        """The events of a ladder after a place of the ledger, oldest first."""
+    def iterate(self, ladder: str, after: str = "0-0") -> Iterator[StoredEvent]:
+        """The events of a ladder after an id, oldest first."""
         place = parse_stream_id(after)
         while True:
             page = self._rows(
@@ -146,8 +146,8 @@ class Archive:
                 return
             place = parse_stream_id(page[-1][0])
 
-    def find(self, ladder: str, effect_id: str) -> list[Event]:
-        """The events of a match or a tournament, oldest first: its rating, and perhaps a void."""
+    def find(self, ladder: str, effect_id: str) -> list[StoredEvent]:
+        """The events of a match or tournament, oldest first: its rating, and perhaps its void."""
         return self._rows(
             "SELECT id, payload FROM events WHERE n IN ("
             "SELECT n FROM events WHERE ladder = ?1 AND match_id = ?2 UNION "
@@ -156,15 +156,15 @@ class Archive:
         )
 
     def at(self, ladder: str, ledger_id: str) -> bytes | None:
-        """The event at a place of the ledger."""
+        """The JSON of the event with this id; None when it is not archived."""
         found = self._rows(
             "SELECT id, payload FROM events WHERE ladder = ? AND ms = ? AND seq = ?",
             (ladder, *parse_stream_id(ledger_id)),
         )
         return found[0][1] if found else None
 
-    def of_player(self, ladder: str, player: str, before: str | None = None) -> Iterator[Event]:
-        """The events that a player is in, newest first; with `before` those before that place only."""
+    def of_player(self, ladder: str, player: str, before: str | None = None) -> Iterator[StoredEvent]:
+        """The events that a player is in, newest first; with `before` only those before that id."""
         ms, seq = parse_stream_id(before) if before is not None else (2**63 - 1, 0)
         found = self._rows_of_player(ladder, player, ms, seq, 2**63 - 1)
         while found:
@@ -174,7 +174,7 @@ class Archive:
     def _rows_of_player(
         self, ladder: str, player: str, ms: int, seq: int, before: int
     ) -> list[tuple[str, bytes, int]]:
-        with self._sense():
+        with self._errors():
             found = self._file.execute(
                 "SELECT id, payload, n FROM players JOIN events USING (n) WHERE players.ladder = ? "
                 "AND player = ? AND n < ? AND (ms, seq) < (?, ?) ORDER BY n DESC LIMIT 100",
@@ -182,13 +182,13 @@ class Archive:
             ).fetchall()
         return [(ledger_id, _bytes(payload), n) for ledger_id, payload, n in found]
 
-    def _rows(self, sql: str, values: tuple[object, ...]) -> list[Event]:
-        with self._sense():
+    def _rows(self, sql: str, values: tuple[object, ...]) -> list[StoredEvent]:
+        with self._errors():
             found = self._file.execute(sql, values).fetchall()
         return [(ledger_id, _bytes(payload)) for ledger_id, payload in found]
 
-    def _make(self) -> None:
-        """Makes the tables in a new file, all or none."""
+    def _create_tables(self) -> None:
+        """Creates the tables in a new file, all or none."""
         with self._transaction():
             if self._file.execute("PRAGMA application_id").fetchone()[0] == 0 and not self._tables():
                 for statement in _SCHEMA:
@@ -206,7 +206,7 @@ class Archive:
             raise ArchiveError(msg)
         version = self._file.execute("PRAGMA user_version").fetchone()[0]
         if version != _VERSION:
-            msg = f"{_quoted(self.path)} has version {version} of an archive; this one knows {_VERSION}"
+            msg = f"{_quoted(self.path)} has archive version {version}; this program knows {_VERSION}"
             raise ArchiveError(msg)
 
     @contextmanager
@@ -221,8 +221,8 @@ class Archive:
             raise
 
     @contextmanager
-    def _sense(self) -> Iterator[None]:
-        """Turns what SQLite says into a sentence."""
+    def _errors(self) -> Iterator[None]:
+        """Turns SQLite's errors into ArchiveError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -230,8 +230,8 @@ class Archive:
             raise ArchiveError(msg) from None
 
 
-def _about(payload: bytes) -> tuple[str, str | None, str | None, list[str]]:
-    """What the tables tell of an event; an entry that is none is kept all the same."""
+def _index_fields(payload: bytes) -> tuple[str, str | None, str | None, list[str]]:
+    """Cause, match id, tournament id and players of an event; empty for an entry that is not one."""
     try:
         event = orjson.loads(payload)
         names = [str(part["player"]) for part in event["players"]]
@@ -245,7 +245,7 @@ def _id(event: dict[str, object], name: str) -> str | None:
 
 
 def _storable(payload: bytes) -> str | bytes:
-    """Text where it is any, so that SQL reads it as JSON."""
+    """Text where possible, so that SQL can read it as JSON."""
     try:
         return payload.decode()
     except UnicodeDecodeError:

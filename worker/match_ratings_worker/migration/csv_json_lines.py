@@ -1,4 +1,4 @@
-"""Lines of a file of JSON objects, or of CSV, with their numbers and what is wrong with them."""
+"""Parses a file of JSON lines, or of CSV, line by line; a wrong line is reported with its number."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from match_ratings_worker.lines import LONGEST_LINE, numbered_lines
 from match_ratings_worker.migration.player_records import InvalidLine
 from match_ratings_worker.text import quote
 
-__all__ = ["Line", "csv_lines", "json_lines"]
+__all__ = ["ParsedLine", "csv_lines", "json_lines"]
 
 T = TypeVar("T")
 
 
-class Line(NamedTuple, Generic[T]):
+class ParsedLine(NamedTuple, Generic[T]):
     """A line that is not empty."""
 
     #: Counted from 1; of a row over several lines the last.
     number: int
-    #: None for a wrong one.
+    #: None for a wrong line.
     value: T | None
     problem: str
-    #: Bytes read so far.
+    #: Bytes of the file read so far.
     read: int
 
 
-def json_lines(source: BinaryIO, parse: Callable[[bytes], T]) -> Iterator[Line[T]]:
-    """Each line as `parse` makes it; `parse` raises WrongLine."""
+def json_lines(source: BinaryIO, parse: Callable[[bytes], T]) -> Iterator[ParsedLine[T]]:
+    """Each line, parsed by `parse`, which raises InvalidLine."""
     for number, raw, read in numbered_lines(source):
         if len(raw) > LONGEST_LINE:
-            yield Line(number, None, f"more than {LONGEST_LINE} bytes", read)
+            yield ParsedLine(number, None, f"more than {LONGEST_LINE} bytes", read)
         elif stripped := raw.strip():
             yield _parsed(number, parse, stripped, read)
 
 
 def csv_lines(
     source: BinaryIO, parse: Callable[[Mapping[str, str]], T], names: Sequence[str], required: Sequence[str]
-) -> Iterator[Line[T]]:
-    """Each row below the titles as `parse` makes it from its cells, empty ones left out.
+) -> Iterator[ParsedLine[T]]:
+    """Each row below the titles, parsed from its cells by title, empty ones left out.
 
-    Nothing more is read after titles that are wrong, or after a row that cannot be told from the next.
+    Stops after wrong titles, and after an error that hides where the next row begins.
     """
     read = number = 0
 
@@ -59,29 +59,29 @@ def csv_lines(
     try:
         titles = [title.strip() for title in next(rows, [])]
         if problem := _wrong_titles(titles, names, required):
-            yield Line(max(rows.line_num, 1), None, problem, read)
+            yield ParsedLine(max(rows.line_num, 1), None, problem, read)
             return
         for row in rows:
             if not row:
                 continue
             if len(row) != len(titles):
                 problem = f"{len(row)} cells; the titles are {len(titles)}"
-                yield Line(rows.line_num, None, problem, read)
+                yield ParsedLine(rows.line_num, None, problem, read)
                 continue
             cells = {title: cell for title, cell in zip(titles, row, strict=True) if cell}
             yield _parsed(rows.line_num, parse, cells, read)
     except csv.Error as error:
-        yield Line(number, None, f"not CSV: {error}", read)
+        yield ParsedLine(number, None, f"not CSV: {error}", read)
 
 
 A = TypeVar("A")
 
 
-def _parsed(number: int, parse: Callable[[A], T], given: A, read: int) -> Line[T]:
+def _parsed(number: int, parse: Callable[[A], T], given: A, read: int) -> ParsedLine[T]:
     try:
-        return Line(number, parse(given), "", read)
+        return ParsedLine(number, parse(given), "", read)
     except InvalidLine as error:
-        return Line(number, None, str(error), read)
+        return ParsedLine(number, None, str(error), read)
 
 
 def _wrong_titles(titles: list[str], names: Sequence[str], required: Sequence[str]) -> str:

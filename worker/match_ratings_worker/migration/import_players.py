@@ -1,4 +1,4 @@
-"""Writes players of another rater into a ladder, or into its shadow: once, however often it is run."""
+"""Writes the players of another rater into a ladder or its shadow; running it again changes nothing."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from redis.exceptions import ResponseError
 
 from match_ratings import Cause
 from match_ratings.messages import VERSION
-from match_ratings_worker.migration.player_records import Record
+from match_ratings_worker.migration.player_records import PlayerRecord
 from match_ratings_worker.pipeline.ladder_store import Store
 from match_ratings_worker.rating import Number
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.receipts import IMPORTED
 from match_ratings_worker.units import CLOCK_SKEW_MS, keep_games_ms, now_ms
 
-__all__ = ["Importer", "Outcome", "Taken"]
+__all__ = ["ImportOutcome", "ImportResult", "Importer"]
 
-#: Players in one script call: Redis is held for about 2 ms.
+#: Players in one script call: it holds Redis for about 2 ms.
 _CHUNK: Final = 64
 #: Games of all players in one script call, at most.
 _CHUNK_GAMES: Final = 500
-#: How often a player whose rating keeps changing under the import is tried again.
+#: Attempts for a player whose rating changes during the import.
 _TRIES: Final = 20
-#: Script calls that may be on their way at once.
+#: Script calls in flight at once.
 _SENT: Final = 4
 
 T = TypeVar("T")
 
-Outcome = Literal["imported", "replaced", "unchanged", "refused"]
+ImportOutcome = Literal["imported", "replaced", "unchanged", "refused"]
 
 
-class Taken(NamedTuple):
-    """What became of one player."""
+class ImportResult(NamedTuple):
+    """The outcome for one player."""
 
     player: str
-    outcome: Outcome
-    #: refused: the rating that the player has here, and the count of its changes.
+    outcome: ImportOutcome
+    #: refused: the player's present rating here, and the number of its changes.
     rating: Number = 0
     sequence: int = 0
 
@@ -52,10 +52,10 @@ class _Standing(NamedTuple):
 
 
 class Importer:
-    """Imports into the ladder of a store."""
+    """Imports players into the ladder of a store."""
 
     def __init__(self, store: Store, *, horizon: int, replace: bool = False, dry: bool = False) -> None:
-        """`horizon` in ms. With `dry` nothing is written."""
+        """`horizon` in ms; with `dry` nothing is written."""
         self._store, self._system = store, store.system
         self._replace, self._dry = replace, dry
         self._keep_games = keep_games_ms(horizon)
@@ -63,33 +63,37 @@ class Importer:
         self._script = Script("import_players")
         self._start = self._system.initial().rating
 
-    async def run(self, records: Iterable[T], of: Callable[[T], Record]) -> AsyncIterator[tuple[T, Taken]]:
-        """Imports any number of players and yields what became of each, in their order.
+    async def run(
+        self, items: Iterable[T], of: Callable[[T], PlayerRecord]
+    ) -> AsyncIterator[tuple[T, ImportResult]]:
+        """Imports any number of players, `of` each item, and yields their outcomes in order.
 
-        Several script calls are on their way at once. Raises what `take` raises, and what `records` does.
+        Several script calls are in flight at once. Raises as `import_chunk`, and as `items`.
         """
-        sent: deque[tuple[list[T], asyncio.Task[list[Taken]]]] = deque()
+        sent: deque[tuple[list[T], asyncio.Task[list[ImportResult]]]] = deque()
         try:
-            for chunk in _chunks(records, of):
-                sent.append((chunk, asyncio.create_task(self.take([of(item) for item in chunk]))))
-                await asyncio.sleep(0)  # it is on its way before the next is read
+            for chunk in _chunks(items, of):
+                sent.append((chunk, asyncio.create_task(self.import_chunk([of(item) for item in chunk]))))
+                await asyncio.sleep(0)  # sends it before the next is read
                 while len(sent) > _SENT:
-                    items, task = sent.popleft()
-                    for pair in zip(items, await task, strict=True):
+                    chunk_items, task = sent.popleft()
+                    for pair in zip(chunk_items, await task, strict=True):
                         yield pair
             while sent:
-                items, task = sent.popleft()
-                for pair in zip(items, await task, strict=True):
+                chunk_items, task = sent.popleft()
+                for pair in zip(chunk_items, await task, strict=True):
                     yield pair
         finally:
             for _, task in sent:
                 task.cancel()
 
-    async def take(self, records: Sequence[Record]) -> list[Taken]:
-        """Imports some players; raises redis.exceptions.RedisError, and ResponseError for one whose keys
-        hold something else, when those before it in `records` may have been written.
+    async def import_chunk(self, records: Sequence[PlayerRecord]) -> list[ImportResult]:
+        """Imports some players in one script call, and those that changed in between again.
+
+        Raises redis.exceptions.RedisError; ResponseError for a player whose keys hold another type, when
+        the players before it may have been written.
         """
-        taken: dict[str, Taken] = {}
+        results: dict[str, ImportResult] = {}
         standings: dict[str, _Standing] = {}
         rest = list(records)
         for _ in range(_TRIES):
@@ -98,14 +102,14 @@ class Importer:
             for record, status in zip(rest, statuses, strict=True):
                 name = record.player
                 if status == 1:
-                    outcome: Outcome = "replaced" if name in standings else "imported"
-                    taken[name] = Taken(name, outcome)
+                    outcome: ImportOutcome = "replaced" if name in standings else "imported"
+                    results[name] = ImportResult(name, outcome)
                 elif isinstance(status, list):
                     standing = self._standing(status)
                     if standing.imported == record.digest.encode():
-                        taken[name] = Taken(name, "unchanged")
+                        results[name] = ImportResult(name, "unchanged")
                     elif not self._replace:
-                        taken[name] = Taken(name, "refused", standing.rating, standing.sequence)
+                        results[name] = ImportResult(name, "refused", standing.rating, standing.sequence)
                     else:
                         standings[name] = standing
                         again.append(record)
@@ -113,7 +117,7 @@ class Importer:
                     raise ResponseError(f"player {name}: {status.decode('utf-8', 'replace')}")
             rest = again
             if not rest:
-                return [taken[record.player] for record in records]
+                return [results[record.player] for record in records]
         msg = f"player {rest[0].player}: the rating keeps changing; stop the workers for the import"
         raise ResponseError(msg)
 
@@ -123,7 +127,7 @@ class Importer:
             int(sequence), self._system.parse_rating(rating) if rating else self._start, imported or None
         )
 
-    async def _send(self, records: Sequence[Record], standings: dict[str, _Standing]) -> list[Any]:
+    async def _send(self, records: Sequence[PlayerRecord], standings: dict[str, _Standing]) -> list[Any]:
         keys, system, now = self._store.keys, self._system, now_ms()
         args: list[Any] = [self._store.digest, int(self._dry), self._keep_games, self._keep_receipts]
         args += (f"- {IMPORTED}", len(system.state_fields), *system.state_fields)
@@ -157,8 +161,8 @@ class Importer:
         )
         return statuses
 
-    def _event(self, record: Record, standing: _Standing, recent: dict[str, int], now: int) -> bytes:
-        """The RatingUpdated message: the standing that the player comes with, and the games."""
+    def _event(self, record: PlayerRecord, standing: _Standing, recent: dict[str, int], now: int) -> bytes:
+        """The RatingUpdated message: the imported state, and the games."""
         state, system = record.state, self._system
         figures: dict[str, Number] = {"games_after": state.games, "last_game_after": state.last_game}
         figures |= {
@@ -189,11 +193,11 @@ class Importer:
         )
 
 
-def _chunks(records: Iterable[T], of: Callable[[T], Record]) -> Iterator[list[T]]:
-    """What one script call takes."""
+def _chunks(items: Iterable[T], of: Callable[[T], PlayerRecord]) -> Iterator[list[T]]:
+    """The items, in groups for one script call."""
     chunk: list[T] = []
     games = 0
-    for item in records:
+    for item in items:
         own = len(of(item).recent)
         if chunk and (len(chunk) == _CHUNK or games + own > _CHUNK_GAMES):
             yield chunk

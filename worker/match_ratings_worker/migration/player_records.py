@@ -1,4 +1,4 @@
-"""Players of another rater, one to a line of JSON or CSV: read, checked and brought into one form. Pure."""
+"""Players of another rater, read from lines of JSON or rows of CSV, and checked. Pure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.text import describe_error, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS
 
-__all__ = ["MOST_GAMES", "Reader", "Record", "InvalidLine", "describe_line"]
+__all__ = ["MOST_GAMES", "InvalidLine", "PlayerReader", "PlayerRecord", "describe_line"]
 
-#: The most recent games that one player may bring along.
+#: Recent games per player, at most.
 MOST_GAMES: Final = 2000
 
-#: What the systems' own fields may hold: lowest and highest, both included. Others need only be finite.
+#: Lowest and highest value of the systems' own fields, both included. Others need only be finite.
 _LIMITS: Final[dict[str, tuple[float, float]]] = {
     "rd": (1e-3, 100_000),
     "volatility": (1e-6, 1),
@@ -47,17 +47,17 @@ _GAMES: Final = "use [{match_id: ..., finished_at: ...}, ...] with names and tex
 
 
 class InvalidLine(Exception):
-    """A line is no player that can be brought over; the text is one sentence, without the line number."""
+    """Raised for a line that cannot be used; the text is one sentence, without the line number."""
 
 
-class Record(NamedTuple):
-    """A player as brought along."""
+class PlayerRecord(NamedTuple):
+    """An imported player."""
 
     player: str
     state: State
-    #: Match id -> finish time in ms of the player's recent ranked games, as given.
+    #: Match id -> finish time in ms, of the player's recent ranked games.
     recent: dict[str, int]
-    #: 16 hex digits that stand for all of it.
+    #: 16 hex digits of a hash of the above.
     digest: str
 
 
@@ -68,7 +68,7 @@ class _Game(BaseModel):
     finished_at: Milliseconds
 
 
-def _no_truth_value(value: object) -> object:
+def _not_a_bool(value: object) -> object:
     if isinstance(value, bool):
         raise PydanticCustomError("number", "must be a number")
     return value
@@ -92,28 +92,28 @@ def _month(value: float) -> float:
     return value
 
 
-class Reader:
+class PlayerReader:
     """Reads the players of one ladder; `now` in ms."""
 
     def __init__(self, system: RatingSystem, now: int) -> None:
         self._system, self._latest = system, now + CLOCK_SKEW_MS
         self._initial = system.initial()
         self._model = _model(system)
-        #: What a line may name.
+        #: The fields that a line may have.
         self.names = tuple(self._model.model_fields)
 
-    def json(self, raw: bytes) -> Record:
-        """The player in a JSON object; raises WrongLine."""
+    def json(self, raw: bytes) -> PlayerRecord:
+        """The player in a JSON object; raises InvalidLine."""
         try:
             found: Any = self._model.model_validate_json(raw)
         except ValidationError as error:
             raise InvalidLine(self._why(error, raw)) from None
         return self._record(found)
 
-    def row(self, cells: Mapping[str, str]) -> Record:
-        """The player in a row of CSV, by column, empty cells left out; raises WrongLine.
+    def row(self, cells: Mapping[str, str]) -> PlayerRecord:
+        """The player in a row of CSV, given as column -> cell without the empty cells; raises InvalidLine.
 
-        The cell `recent_games` holds the same JSON array as a line of JSON would.
+        The cell `recent_games` holds a JSON array, as in a line of JSON.
         """
         data: dict[str, Any] = dict(cells)
         if cells.get("last_game", "").isdecimal():
@@ -131,7 +131,7 @@ class Reader:
             raise InvalidLine(self._why(error, None)) from None
         return self._record(found)
 
-    def _record(self, found: Any) -> Record:
+    def _record(self, found: Any) -> PlayerRecord:
         recent = {game.match_id: game.finished_at for game in found.recent_games}
         if len(recent) < len(found.recent_games):
             raise InvalidLine("recent_games: a match id is there twice")
@@ -153,7 +153,7 @@ class Reader:
             self._check_period(state)
         content = [found.player, *state[:3], extra, sorted(recent.items())]
         digest = hashlib.blake2b(orjson.dumps(content), digest_size=8).hexdigest()
-        return Record(found.player, state, recent, digest)
+        return PlayerRecord(found.player, state, recent, digest)
 
     def _check_period(self, state: State) -> None:
         try:
@@ -167,7 +167,7 @@ class Reader:
 
 
 def describe_line(error: ValidationError, raw: bytes | None, hints: Mapping[str, str] | None = None) -> str:
-    """What is wrong with a line, in one sentence; `hints` are those of `describe_error`."""
+    """One sentence on the error of a line; `hints` as for `describe_error`."""
     if error.errors(include_url=False)[0]["type"] == "json_invalid":
         return f"not JSON: {_json_fault(raw or b'')}"
     return describe_error(error, whole="", hints=hints)
@@ -184,8 +184,8 @@ def _json_fault(raw: bytes) -> str:
 
 
 def _model(system: RatingSystem) -> type[BaseModel]:
-    """The form of a line for one system: its own fields are optional, as it has values to start from."""
-    number = BeforeValidator(_no_truth_value)
+    """The model of a line for one system, whose own fields are optional: they have initial values."""
+    number = BeforeValidator(_not_a_bool)
     rating: Any = Annotated[int, number, Field(ge=-100_000, le=100_000)]
     if not system.integer_ratings:
         rating = Annotated[float, number, Field(ge=-100_000, le=100_000, allow_inf_nan=False)]

@@ -1,52 +1,41 @@
 """Read-only views of the ladders' data for people, as frozen dataclasses. Nothing here prints or writes.
 
-Streams and sorted sets are read in pages, so that memory stays bounded with a million players or a
-hundred thousand dead letters. Everything raises redis.exceptions.RedisError when Redis does not answer,
-and Unreadable for data under a ladder's keys that no worker wrote. Clients must return bytes.
+Streams and sorted sets are read in pages, so memory stays bounded with a million players or a hundred
+thousand dead letters. Everything raises redis.exceptions.RedisError when Redis does not answer, and
+Unreadable for data under a ladder's keys that no worker wrote. Clients must return bytes.
 """
 
-from match_ratings_worker.ledger.period_games import period_games, trace_event
-from match_ratings_worker.ledger.trace_match import (
-    Outcome,
-    Trace,
-    changes,
-    event_at,
-    events_mentioning,
-    trace,
-)
 from match_ratings_worker.queries.ladder_status import (
     LadderStatus,
     UnservedLadder,
     ladder_status,
     unserved_ladders,
 )
-from match_ratings_worker.queries.players import LeaderboardRow, Standing, leaderboard, rows_around, standing
+from match_ratings_worker.queries.standings import (
+    LeaderboardRow,
+    Standing,
+    leaderboard,
+    rows_around,
+    standing,
+)
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
 from match_ratings_worker.storage.stream_pages import Unreadable, server_time
 from match_ratings_worker.storage.worker_liveness import Consumer, has_worker
 
 __all__ = [
     "Consumer",
-    "LadderStatus",
     "DeadLetterEntry",
-    "Outcome",
+    "LadderStatus",
     "LeaderboardRow",
     "Standing",
-    "Trace",
     "UnservedLadder",
     "Unreadable",
-    "changes",
-    "event_at",
     "has_worker",
     "ladder_status",
     "leaderboard",
     "read_dead_letters",
-    "events_mentioning",
-    "period_games",
     "rows_around",
     "server_time",
     "standing",
-    "trace",
-    "trace_event",
     "unserved_ladders",
 ]

@@ -1,4 +1,4 @@
-"""How the ladders are doing: what waits, who works, what was not rated, and what nobody reads."""
+"""The state of the ladders: backlog, workers, dead letters, outcomes, and ladders without workers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from redis.asyncio import Redis
 from match_ratings.stream_names import inbox, scope
 from match_ratings_worker.storage.dead_letter_entries import read_dead_letters
 from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import age, server_time, whole
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER, Consumer, group_consumers
 
 __all__ = ["LadderStatus", "UnservedLadder", "ladder_status", "unserved_ladders"]
 
-#: At most so many dead letters, the newest, are counted by reason.
+#: The newest dead letters that are counted by reason, at most.
 COUNTED_LETTERS: Final = 100_000
 
-#: What stands before and behind a ladder's name in its inbox's.
+#: The parts of an inbox key around the ladder's name.
 _BEFORE, _BEHIND = inbox("x").split("x")
 
 
@@ -33,14 +34,14 @@ class LadderStatus:
     system: str
     #: Messages in the inbox, claimed ones included.
     backlog: int
-    #: Messages that some worker has in hand.
+    #: Messages claimed by a worker.
     claimed: int
-    #: How long the oldest message has been in the inbox, in ms; None when there is none.
+    #: Age of the oldest message in the inbox, in ms; None when the inbox is empty.
     oldest_waiting_ms: int | None
     workers: tuple[Consumer, ...]
     #: Players on the leaderboard.
     players: int
-    #: Events that the ledger keeps.
+    #: Events in Redis.
     events: int
     dead_letters: int
     #: Reason -> dead letters, among the newest 100,000.
@@ -51,22 +52,20 @@ class LadderStatus:
 
 @dataclass(frozen=True, slots=True)
 class UnservedLadder:
-    """A ladder whose matches nobody rates now."""
+    """A ladder that no worker rates now."""
 
     ladder: str
     #: Messages in its inbox.
     messages: int
-    #: No worker has ever read this ladder, or none does now.
+    #: Whether a worker has ever read this ladder.
     why: Literal["never-read", "no-worker"]
     #: Whether the ladder is in this configuration.
     configured: bool
 
 
-async def ladder_status(
-    redis: Redis, ladder: str, system: str, idle: int, *, shadow: bool = False
-) -> LadderStatus:
-    """The state of a ladder, or of its shadow; a consumer silent for `idle` ms does not count as running."""
-    keys = Keys(ladder, shadow=shadow)
+async def ladder_status(ladder: LadderHandle) -> LadderStatus:
+    """The state of a ladder, or of its shadow."""
+    redis, keys = ladder.redis, ladder.keys
     now = await server_time(redis, keys.inbox)
     async with redis.pipeline(transaction=False) as pipe:
         pipe.xlen(keys.inbox)
@@ -76,7 +75,7 @@ async def ladder_status(
         pipe.xlen(keys.dead_letters)
         pipe.hgetall(keys.counts)
         backlog, oldest, players, events, dead, counts = await pipe.execute()
-    consumers = await group_consumers(redis, keys, idle) or ()
+    consumers = await group_consumers(redis, keys, ladder.idle_ms) or ()
     by_reason: Counter[str] = Counter()
     if dead:
         async for letter in read_dead_letters(redis, keys, page=1000):
@@ -84,8 +83,8 @@ async def ladder_status(
             if by_reason.total() == COUNTED_LETTERS:
                 break
     return LadderStatus(
-        ladder=ladder,
-        system=system,
+        ladder=ladder.name,
+        system=ladder.system.name,
         backlog=backlog,
         claimed=sum(consumer.pending for consumer in consumers),
         oldest_waiting_ms=age(oldest[0][0].decode(), now) if oldest else None,
@@ -101,14 +100,17 @@ async def ladder_status(
 
 
 async def unserved_ladders(redis: Redis, configured: Collection[str], idle: int) -> list[UnservedLadder]:
-    """Ladders of the configuration without a worker, and other ladders whose messages nobody reads."""
+    """Configured ladders without a worker, and other ladders with messages that no worker reads.
+
+    A worker that was silent for `idle` ms counts as gone.
+    """
     found = set(configured)
     async for key in redis.scan_iter(match=f"{_BEFORE}*{_BEHIND}", count=5000, _type="stream"):
         name = key.decode("utf-8", "replace").removeprefix(_BEFORE).removesuffix(_BEHIND)
-        with contextlib.suppress(ValueError):  # no ladder's name: no worker could read it
+        with contextlib.suppress(ValueError):  # not a ladder's name: no worker could read it
             scope(name)
             found.add(name)
-    unread = []
+    unserved = []
     for ladder in sorted(found):
         messages = await redis.xlen(Keys(ladder).inbox)
         known = ladder in configured
@@ -116,10 +118,10 @@ async def unserved_ladders(redis: Redis, configured: Collection[str], idle: int)
             continue
         consumers = await group_consumers(redis, Keys(ladder), idle)
         shadows = await group_consumers(redis, Keys(ladder, shadow=True), idle)
-        if shadows is not None:  # it takes the matches as workers do
+        if shadows is not None:  # a shadow takes the matches as workers do
             consumers = [*(consumers or ()), *shadows]
         if consumers is None:
-            unread.append(UnservedLadder(ladder, messages, "never-read", known))
+            unserved.append(UnservedLadder(ladder, messages, "never-read", known))
         elif not any(consumer.live for consumer in consumers):
-            unread.append(UnservedLadder(ladder, messages, "no-worker", known))
-    return unread
+            unserved.append(UnservedLadder(ladder, messages, "no-worker", known))
+    return unserved

@@ -105,6 +105,7 @@ class WorkerContext:
                 task.cancel()
         for consumer in self.consumers:
             await consumer.engine.store.executor.close()
+        self.archiver.close()
         await self.redis.aclose()
         settled = sum(consumer.engine.settled.total() for consumer in self.consumers)
         log.info("stopped", settled=settled)

@@ -10,8 +10,8 @@ from typing import Final
 
 from match_ratings import MatchVoided, RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker import queries
 from match_ratings_worker.backoff import Backoff
+from match_ratings_worker.ledger import Ledger
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.receipts import Receipt
@@ -101,7 +101,7 @@ async def _voided(ladder: LadderHandle, waiting: Sequence[VoidResult]) -> list[V
     settled = []
     for result, receipt in zip(waiting, receipts, strict=True):
         if ledger_id := Receipt.parse(receipt).ledger_id:
-            void = await queries.event_at(ladder.redis, ladder.keys, ledger_id)
+            void = await Ledger(ladder).event_at(ledger_id)
             settled.append(replace(result, status=VoidStatus.VOIDED, void=void))
     return settled
 

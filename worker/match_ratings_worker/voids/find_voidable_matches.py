@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from match_ratings import Cause, RatingUpdated
-from match_ratings_worker import queries
+from match_ratings_worker.ledger import Ledger, trace
 from match_ratings_worker.rating import InvalidGame, State
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.player_states import parse_state, stored_fields
 from match_ratings_worker.storage.receipts import Receipt
+from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.units import CLOCK_SKEW_MS
 from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
 
@@ -41,13 +42,13 @@ async def find_voidable_match(ladder: LadderHandle, match_id: str) -> VoidResult
 
     Its receipts answer at once for as long as they are kept; after that the ledger is searched.
     """
-    redis, keys = ladder.redis, ladder.keys
+    redis, keys, ledger = ladder.redis, ladder.keys, Ledger(ladder)
     if voided := Receipt.parse(await redis.get(keys.void_receipt_ + match_id)).ledger_id:
-        void = await queries.event_at(redis, keys, voided)
+        void = await ledger.event_at(voided)
         return VoidResult(match_id, VoidStatus.ALREADY, void=void)
     receipt = Receipt.parse(await redis.get(keys.receipt(match_id)))
     if receipt.ledger_id:
-        match = await queries.event_at(redis, keys, receipt.ledger_id)
+        match = await ledger.event_at(receipt.ledger_id)
         if match is None:
             detail = f"its event {receipt.ledger_id} is no longer in Redis"
             return VoidResult(match_id, VoidStatus.NOT_KEPT, detail=detail)
@@ -57,7 +58,7 @@ async def find_voidable_match(ladder: LadderHandle, match_id: str) -> VoidResult
         if receipt.is_imported:
             why = "it was rated by the rater before this one"
         return VoidResult(match_id, VoidStatus.NOT_RATED, detail=why)
-    async for event in queries.events_mentioning(redis, keys, match_id):
+    async for event in ledger.events_mentioning(match_id):
         if event.match_id == match_id:
             if event.cause is Cause.VOID:
                 return VoidResult(match_id, VoidStatus.ALREADY, void=event)
@@ -76,14 +77,14 @@ async def _unless_refused(ladder: LadderHandle, match_id: str, match: RatingUpda
 
 
 async def _outside_ledger(ladder: LadderHandle, match_id: str) -> VoidResult:
-    now = await queries.server_time(ladder.redis, ladder.keys.inbox)
-    trace = await queries.trace(ladder.redis, ladder.keys, match_id, now)
+    now = await server_time(ladder.redis, ladder.keys.inbox)
+    traced = await trace(Ledger(ladder), match_id, now)
     details = {
-        "waiting": f"it waits in the inbox as {trace.inbox_id}",
-        "dead": f"it is the dead letter {trace.letter.id if trace.letter else '-'}",
+        "waiting": f"it waits in the inbox as {traced.inbox_id}",
+        "dead": f"it is the dead letter {traced.letter.id if traced.letter else '-'}",
     }
-    if trace.outcome in details:
-        return VoidResult(match_id, VoidStatus.NOT_RATED, detail=details[trace.outcome])
+    if traced.outcome in details:
+        return VoidResult(match_id, VoidStatus.NOT_RATED, detail=details[traced.outcome])
     return VoidResult(match_id, VoidStatus.UNKNOWN)
 
 
@@ -99,7 +100,7 @@ async def matches_of_player(
     voided: set[str] = set()
     # By another clock a match may finish a little after it was rated.
     oldest = f"{max(since - 2 * CLOCK_SKEW_MS, 0)}-0"
-    async for event in queries.events_mentioning(ladder.redis, ladder.keys, player, oldest):
+    async for event in Ledger(ladder).events_mentioning(player, oldest):
         if event.match_id is None or all(part.player != player for part in event.players):
             continue
         if event.cause is Cause.VOID:

@@ -46,7 +46,7 @@ def backtest(
     how far the players with the most games swing within a week.
     """
     site = load_installation()
-    chosen, keys = site.named(ladder)
+    chosen = site.ladder(ladder)
     fewest = int(parse_number("--min-games", min_games, low=0, whole=True))
     count = int(parse_number("--heaviest", most_active, low=1, whole=True))
     now = now_ms()
@@ -55,7 +55,7 @@ def backtest(
             "--system, --set or --rules: one of them is required, to compare with", ExitCode.WRONG_INPUT
         )
     with progress_bar() as tell:
-        source = load(site, chosen, keys, file, tell)
+        source = load(site, chosen, file, tell)
         tried = candidate_system(source.system, system, settings or (), rules, now)
         trials = _run(source, tried, count, tell)
     source.remarks()

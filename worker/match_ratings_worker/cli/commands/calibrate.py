@@ -53,14 +53,14 @@ def calibrate(
     if plot is not None:
         check(plot)
     site = load_installation()
-    chosen, keys = site.named(ladder)
+    chosen = site.ladder(ladder)
     fewest = int(parse_number("--min-games", min_games, low=0, whole=True))
     step = float(parse_number("--width", width, low=1))
     now = now_ms()
     first = 0 if since is None else parse_time("--since", since, now)
     last = 2**62 if until is None else parse_time("--until", until, now)
     with progress_bar() as tell:
-        source = load(site, chosen, keys, file, tell)
+        source = load(site, chosen, file, tell)
         used = candidate_system(source.system, system, settings or (), rules, now)
         anew = used != source.system or not source.events
         predictions: list[Prediction | None] = list(source.told)

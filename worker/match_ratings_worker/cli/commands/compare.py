@@ -1,13 +1,13 @@
-"""`compare`: where another rater's changes and this one's disagree."""
+"""`compare`: the differences between another rater's changes and these."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
-from match_ratings_worker.cli.commands.archive import archived
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -22,19 +22,23 @@ from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_i
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import integer_option, parse_time
 from match_ratings_worker.cli.progress import progress_bar
-from match_ratings_worker.cli.redis_errors import run
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings_worker.ledger.read_ledger import Ledger
-    from match_ratings_worker.migration.compare_raters import Comparison, Result, Side
+from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.ledger import Ledger, open_ledger, parse_event
+from match_ratings_worker.migration import (
+    Comparison,
+    ComparisonResult,
+    RatedChange,
+    ReferenceChange,
+    json_lines,
+    read_reference_change,
+)
+from match_ratings_worker.queries import server_time
+from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["compare"]
 
-#: Lines or events between two movements of a progress bar.
+#: Lines between two updates of the progress bar.
 _PAGE = 1000
-_DIFFERENT = 1
 
 
 def compare(
@@ -65,59 +69,49 @@ def compare(
 ) -> None:
     """Compare another rater's changes with those of the ladder's shadow, by match and player.
 
-    On each line: match_id, player, change, after; and if known before and finished_at. Both sides'
-    figures are shown for the largest differences, and how far players' ratings have come apart. Figures
-    are equal when they are the same; in systems of decimals, up to a millionth of a point. Exit code 1
+    Each line has match_id, player, change, after; and if known before and finished_at. The output shows
+    both sides of the largest differences, and how far apart the players' ratings are. Figures count as
+    equal when they are identical; in systems with decimals, within a millionth of a point. Exit code 1
     if there are differences. TIME is such as 2026-11-29T12:00:00Z, 2026-11-29 (UTC) or 7d; lines
-    without finished_at are taken in any case.
+    without finished_at are always compared.
     """
     site = load_installation()
     chosen = site.ladder(ladder)
     if tolerance is None:
         tolerance = 0.0 if chosen.system.integer_ratings else 1e-6
     if not 0 <= tolerance <= 1000:
-        raise CommandError(
-            f"--tolerance: {tolerance:g} is not allowed; use 0 to 1000 points", ExitCode.WRONG_INPUT
-        )
+        text = f"--tolerance: {tolerance:g} is not allowed; use 0 to 1000 points"
+        raise CommandError(text, ExitCode.WRONG_INPUT)
+    comparison = Comparison(tolerance=tolerance, top=top)
 
-    async def act(redis: Redis) -> Result:
-        from match_ratings_worker.ledger.read_ledger import Ledger
-        from match_ratings_worker.migration.compare_raters import Comparison
-        from match_ratings_worker.queries import server_time
-        from match_ratings_worker.storage.keys import Keys
-
-        now = await server_time(redis, Keys(chosen.name).inbox)
+    async def act(handle: LadderHandle) -> ComparisonResult:
+        handle = replace(handle, shadow=not authoritative)
+        now = await server_time(handle.redis, handle.keys.inbox)
         first = 0 if since is None else parse_time("--since", since, now)
         between = range(first, 2**63 if until is None else parse_time("--until", until, now))
-        comparison = Comparison(tolerance=tolerance, top=top)
         with open_input(file) as source:
-            await _read(source, comparison, between)
-        keys = Keys(chosen.name, shadow=not authoritative)
-        with archived(site, chosen.name, wanted=authoritative) as shelf:
-            await _meet(Ledger(redis, keys, shelf.iterate if shelf else None), comparison, between)
+            await _read_reference(source, comparison, between)
+        with open_ledger(handle) as ledger:
+            await _compare_ledger(ledger, comparison, between)
         return comparison.result()
 
-    result = run(site.settings.redis_url, act)
+    result = run_on_ladder(site, chosen.name, act)
     if json:
-        print_json(
-            {"ladder": chosen.name, "ledger": "own" if authoritative else "shadow", **result.document()}
-        )
+        side = "own" if authoritative else "shadow"
+        print_json({"ladder": chosen.name, "ledger": side, **result.document()})
     else:
         _print(result, f"{chosen.name}" if authoritative else f"the shadow of {chosen.name}")
     if not result.same:
         parts = f"{result.different} different, {result.only_old} only old, {result.only_new} only new"
-        raise CommandError(f"the raters differ: {parts}", _DIFFERENT)
+        raise CommandError(f"the raters differ: {parts}", ExitCode.FAILED)
 
 
-async def _read(source: InputFile, comparison: Comparison, between: range) -> None:
-    from match_ratings_worker.migration.compare_raters import Old, read_old
-    from match_ratings_worker.migration.csv_json_lines import json_lines
-
-    def take(raw: bytes) -> Old:
-        old = read_old(raw)
-        if old.finished_at is None or old.finished_at in between:
-            comparison.add(old)
-        return old
+async def _read_reference(source: InputFile, comparison: Comparison, between: range) -> None:
+    def take(raw: bytes) -> ReferenceChange:
+        change = read_reference_change(raw)
+        if change.finished_at is None or change.finished_at in between:
+            comparison.add(change)
+        return change
 
     wrong, lines = InvalidLines(), 0
     with progress_bar(in_bytes=True) as progress:
@@ -131,21 +125,19 @@ async def _read(source: InputFile, comparison: Comparison, between: range) -> No
     wrong.refuse(lines, "nothing was compared")
 
 
-async def _meet(ledger: Ledger, comparison: Comparison, between: range) -> None:
-    from match_ratings_worker.migration.compare_raters import read_event
-
+async def _compare_ledger(ledger: Ledger, comparison: Comparison, between: range) -> None:
     done, total = 0, await ledger.size()
-    with progress_bar() as tell:
-        async for page in ledger.pages("0-0"):
+    with progress_bar() as progress:
+        async for page in ledger.pages():
             for ledger_id, raw in page:
-                event = read_event(ledger_id, raw)
+                event = parse_event(ledger_id, raw)
                 if event is not None and event.finished_at in between:
-                    comparison.meet(event)
+                    comparison.compare(event)
             done += len(page)
-            tell("Comparing", done, max(done, total))
+            progress("Comparing", done, max(done, total))
 
 
-def _print(result: Result, name: str) -> None:
+def _print(result: ComparisonResult, name: str) -> None:
     print_heading(f"The old rater and {name}, change by change (two to a match)")
     different = str(result.different)
     if result.different:
@@ -163,7 +155,7 @@ def _print(result: Result, name: str) -> None:
         print_heading("Largest differences")
         _print_differences(result)
     print()
-    print_heading(f"Players with matches that both have rated: {result.players}, drifted: {result.drifted}")
+    print_heading(f"Players with matches that both rated: {result.players}, drifted: {result.drifted}")
     if result.drifts:
         print_fields([("mean drift", f"{result.mean_drift:.2f} points")])
         sheet = Table(
@@ -171,7 +163,7 @@ def _print(result: Result, name: str) -> None:
             Column("new", right=True),
             Column("drift", right=True, style="bold"),
             Column("player"),
-            Column("first other change"),
+            Column("first different change"),
         )
         sheet.add(
             (
@@ -192,7 +184,7 @@ def _some(count: int, some: list[tuple[str, str]]) -> str:
     return f"{count}: {named}" + (", ..." if count > len(some[:3]) else "") if named else str(count)
 
 
-def _print_differences(result: Result) -> None:
+def _print_differences(result: ComparisonResult) -> None:
     sheet = Table(
         Column("old before", right=True),
         Column("change", right=True, style="bold"),
@@ -207,7 +199,7 @@ def _print_differences(result: Result) -> None:
         Column("player"),
     )
 
-    def figures(side: Side) -> tuple[str, str, str]:
+    def figures(side: RatedChange) -> tuple[str, str, str]:
         return format_number(side.before), format_change(side.change), format_number(side.after)
 
     sheet.add(

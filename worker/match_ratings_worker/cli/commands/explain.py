@@ -1,15 +1,14 @@
-"""`explain`: what a match changed and by which figures, or why it changed nothing."""
+"""`explain`: the figures by which a match changed ratings, or the reason why it did not."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from match_ratings_worker.cli.commands.archive import archived
+from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -25,18 +24,18 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import checked_id
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings import RatingUpdated
-    from match_ratings_worker.queries import Trace
-    from match_ratings_worker.rating import RatingSystem, Side, Step
+from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.ladder_settings import adopted_settings as adoption
+from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
+from match_ratings_worker.ledger import MatchOutcome, Trace, open_ledger, period_games, trace
+from match_ratings_worker.queries import server_time
+from match_ratings_worker.rating import RatingSystem, Side, Step
+from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["explain"]
 
-_LEDGER_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+#: Outcomes of which nothing can be shown.
+_GONE = (MatchOutcome.UNKNOWN, MatchOutcome.TRIMMED)
 
 
 def explain(
@@ -47,72 +46,66 @@ def explain(
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print each step of the formula with a match's figures, and check them by computing them again.
+    """Print each step of the formula with a match's figures, and check them by recomputing the event.
 
-    For a match that changed no rating: whether it waits, was set aside by the rules, is a dead letter,
-    or is not known here (exit code 1). A match sent several times has changed ratings once. An event that
-    closed a rating period has an id in the ledger alone (see match-ratings player): with it, the period's
-    games are named too.
+    For a match that changed no rating: whether it waits, was not rated by the rules, is a dead letter,
+    or is not known (exit code 1). A match sent several times changes ratings once. An event that closed
+    a rating period has only an id in the ledger (see match-ratings player); its games are named too.
     """
     site = load_installation()
-    chosen, keys = site.named(ladder)
+    name = site.ladder(ladder).name
     checked_id("MATCH", match_id)
 
-    async def act(redis: Redis) -> tuple[Trace, RatingSystem | None, dict[str, list[str]]]:
-        from match_ratings_worker import queries
-        from match_ratings_worker.ladder_settings import adopted_settings as adoption
-        from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
-
-        now = await queries.server_time(redis, keys.inbox)
-        with archived(site, chosen.name) as shelf, spinner("Looking through the streams"):
-            trace = await queries.trace(redis, keys, match_id, now, shelf)
-            if trace.outcome == "unknown" and _LEDGER_ID.fullmatch(match_id):
-                trace = await queries.trace_event(redis, keys, match_id, shelf) or trace
-            if trace.event is None:
-                return trace, None, {}
-            rulebook = SettingsHistory(chosen.system, await adoption.history(redis, keys))
+    async def act(handle: LadderHandle) -> tuple[Trace, RatingSystem | None, dict[str, list[str]]]:
+        now = await server_time(handle.redis, handle.keys.inbox)
+        with open_ledger(handle) as ledger, spinner("Searching the streams"):
+            found = await trace(ledger, match_id, now)
+            event = found.event
+            if event is None:
+                return found, None, {}
+            history = SettingsHistory(handle.system, await adoption.history(handle.redis, handle.keys))
             games = {}
-            if trace.event.cause == "period":
-                for part in trace.event.players:
-                    found = await queries.period_games(redis, keys, trace.event, part.player, shelf)
-                    games[part.player] = found
-            return trace, rulebook.system_of(trace.event.id or "0-0", trace.event), games
+            if event.cause is Cause.PERIOD:
+                games = {
+                    part.player: await period_games(ledger, event, part.player) for part in event.players
+                }
+            return found, history.system_of(event.id or "0-0", event), games
 
-    trace, system, games = run(site.settings.redis_url, act)
+    found, system, games = run_on_ladder(site, ladder, act)
     steps: list[Step] = []
     differences: list[str] | None = None
-    if trace.event is not None and trace.event.cause in ("match", "period"):
-        steps, differences = _computed(system, trace.event)
+    if found.event is not None and found.event.cause in (Cause.MATCH, Cause.PERIOD):
+        steps, differences = _recompute(system, found.event)
     if json:
-        found = _document(chosen.name, trace, steps, differences)
-        print_json({**found, "period_games": games} if games else found)
-    elif trace.event is not None:
-        _print_event(trace.event, match_id, steps, differences)
-        for name, match_ids in games.items():
+        document = _document(name, found, steps, differences)
+        print_json({**document, "period_games": games} if games else document)
+    elif found.event is not None:
+        _print_event(found.event, match_id, steps, differences)
+        for player, match_ids in games.items():
             print()
-            print_fields([(f"games of {name}", ", ".join(match_ids) or "no longer kept")], indent=0)
-        if trace.voided is not None:
-            _print_void(trace.voided)
-    elif trace.outcome not in ("unknown", "trimmed"):
-        print_heading(_without_event(trace, chosen.name))
-    if trace.event is None and trace.outcome in ("unknown", "trimmed"):
-        raise CommandError(_without_event(trace, chosen.name), ExitCode.FAILED)
+            print_fields([(f"games of {player}", ", ".join(match_ids) or "no longer kept")], indent=0)
+        if found.voided is not None:
+            _print_void(found.voided)
+    elif found.outcome not in _GONE:
+        print_heading(_without_event(found, name))
+    if found.event is None and found.outcome in _GONE:
+        raise CommandError(_without_event(found, name), ExitCode.FAILED)
 
 
-def _computed(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[Step], list[str]]:
-    """The steps of an event's formula, and where computing it again gives other figures."""
+def _recompute(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[Step], list[str]]:
+    """The steps of an event's formula, and the figures that differ when it is recomputed."""
     if system is None:
         return [], [f"the rating system {event.system} is not known to this version"]
     try:
         steps = list(system.explain(event))
-        if event.cause == "period":
+        if event.cause is Cause.PERIOD:
             sides: Sequence[Side] = [system.recompute_close(part) for part in event.players]
             rules, factor = system.rules_at(event.finished_at - 1), None
         else:
             outcome = system.recompute(event)
             sides, rules, factor = outcome.sides, outcome.rules, outcome.coefficient
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return [], [f"it cannot be computed from these figures: {type(error).__name__}: {error}"]
+        return [], [f"it cannot be recomputed from these figures: {type(error).__name__}: {error}"]
     pairs: list[tuple[str, Any, Any]] = [
         ("rules", event.rules, rules),
         ("coefficient", event.coefficient, factor),
@@ -127,7 +120,9 @@ def _computed(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[S
                 ("after", side.rating),
             )
         ]
-    return steps, [f"{name}: {told} in the event, {now} now" for name, told, now in pairs if told != now]
+    return steps, [
+        f"{name}: {given} in the event, {new} recomputed" for name, given, new in pairs if given != new
+    ]
 
 
 def _document(ladder: str, trace: Trace, steps: list[Step], differences: list[str] | None) -> dict[str, Any]:
@@ -149,7 +144,7 @@ def _document(ladder: str, trace: Trace, steps: list[Step], differences: list[st
 
 
 def _without_event(trace: Trace, ladder: str) -> str:
-    """One sentence about a match that there is no event of."""
+    """One sentence about a match without an event."""
     name = f"{trace.id} on ladder {ladder}"
     if trace.letter is not None:
         letter = trace.letter
@@ -157,7 +152,7 @@ def _without_event(trace: Trace, ladder: str) -> str:
     texts = {
         "not-rated": "changed no rating by the rules: it was boosted, part of a tournament, "
         "or of another kind that does not count",
-        "brought": "was rated by the rater before this one; its result is in the ratings that were imported",
+        "imported": "was rated by the rater before this one; its result is in the ratings that were imported",
         "trimmed": f"was rated as {trace.ledger_id}, but that event is no longer kept",
         "waiting": f"waits in the inbox as {trace.inbox_id} for {format_duration(trace.waiting_ms)}, "
         + (f"claimed by {trace.claimed_by}" if trace.claimed_by else "not claimed by a worker yet"),
@@ -208,7 +203,7 @@ def _print_event(
     if differences is not None:
         print()
         print_heading(
-            "Computed again from the event alone: " + ("it differs." if differences else "the same figures.")
+            "Recomputed from the event alone: " + ("it differs." if differences else "the same figures.")
         )
         print_fields([("", difference) for difference in differences], indent=0)
 
@@ -216,6 +211,6 @@ def _print_event(
 def _print_void(event: RatingUpdated) -> None:
     print()
     print_heading(
-        f"Taken back as event {event.id} on {format_time(event.rated_at)}: {event.why or 'no reason is kept'}"
+        f"Voided by event {event.id} on {format_time(event.rated_at)}: {event.why or 'no reason is kept'}"
     )
     print_fields((format_change(part.change), part.player) for part in event.players)

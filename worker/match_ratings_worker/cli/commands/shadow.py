@@ -1,8 +1,6 @@
-"""`shadow`: what rates beside another rater."""
+"""`shadow`: the ratings of workers that run beside another rater."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,57 +9,52 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import YesOption, ask
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
+from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.migration import Shadow, ShadowRunning
+from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Look after what rates beside another rater.")
+app = typer.Typer(no_args_is_help=True, help="Clear a ladder's shadow.")
 
 
 @app.callback()
 def _group() -> None:
-    """Look after what rates beside another rater: worker --shadow."""
+    """Clear a ladder's shadow, which worker --shadow rates beside another rater."""
 
 
-@app.command("clear", short_help="Drop a shadow and all it has rated.")
+@app.command("clear", short_help="Delete a shadow with all its ratings.")
 def clear(
     yes: YesOption = False,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Drop a ladder's shadow: its ratings, ledger, dead letters and settings.
+    """Delete a ladder's shadow: its ratings, ledger, dead letters and settings.
 
-    Stop its workers first. Matches that wait in the inbox stay there. The ladder is then free for
-    workers that are authoritative, which until then refuse it. Run compare before: nothing of the
-    shadow is kept.
+    Stop its workers first. Matches that wait in the inbox stay there. After that live workers, which
+    refuse the ladder until then, may rate it. Run compare before: nothing of the shadow is kept.
     """
     site = load_installation()
     name = site.ladder(ladder).name
-    idle = int(site.settings.idle_seconds * 1000)
 
-    async def act(redis: Redis) -> int:
-        from match_ratings_worker.migration.clear_shadow import Shadow, StillRunning
-
-        shadow = Shadow(redis, name)
+    async def act(handle: LadderHandle) -> int:
+        shadow = Shadow(handle.redis, name)
         if not yes:
             found = await shadow.contents()
             print_note(
                 f"The shadow of ladder {name}: {found.players} players on the leaderboard, "
                 f"{found.events} events, {found.dead_letters} dead letters."
             )
-            ask("Drop all of it?")
+            ask("Delete all of it?")
         try:
-            with spinner("Dropping"):
-                return await shadow.clear(idle)
-        except StillRunning as error:
+            with spinner("Deleting"):
+                return await shadow.clear(handle.idle_ms)
+        except ShadowRunning as error:
             text = f"the shadow of ladder {name} has running workers, stop them first: {error}"
             raise CommandError(text, ExitCode.FAILED) from None
 
-    count = run(site.settings.redis_url, act)
+    count = run_on_ladder(site, ladder, act)
     if json:
         print_json({"ladder": name, "keys": count})
     else:
-        print(f"shadow of {name}: {count} keys dropped")
+        print(f"shadow of {name}: {count} keys deleted")

@@ -1,10 +1,13 @@
-"""`status`: what waits, who works, what was not rated, and what nobody reads."""
+"""`status`: backlogs, workers, dead letters, and ladders that no worker reads."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from redis.asyncio import Redis
+
+from match_ratings import QUEUE
+from match_ratings_worker import queries
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -16,11 +19,8 @@ from match_ratings_worker.cli.console import (
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run
-
-if TYPE_CHECKING:
-    from redis.asyncio import Redis
-
-    from match_ratings_worker.queries import LadderStatus, UnservedLadder
+from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.queries import LadderStatus, UnservedLadder
 
 __all__ = ["status"]
 
@@ -28,37 +28,30 @@ __all__ = ["status"]
 def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
     """Print the state of all configured ladders, or of one.
 
-    Without --ladder it also names the ladders that no worker reads, in this configuration or not.
+    Without --ladder it also names the ladders that no worker reads, configured here or not.
     """
     site = load_installation()
     chosen = [site.ladder(ladder)] if ladder is not None else list(site.ladders.values())
-    idle = int(site.settings.idle_seconds * 1000)
 
-    async def look(redis: Redis) -> tuple[list[LadderStatus], list[UnservedLadder]]:
-        from match_ratings_worker import queries
-
-        found = [
-            await queries.ladder_status(redis, item.name, item.system.name, idle, shadow=site.settings.shadow)
-            for item in chosen
-        ]
-        return found, await queries.unserved_ladders(redis, site.ladders, idle)
+    async def read(redis: Redis) -> tuple[list[LadderStatus], list[UnservedLadder]]:
+        handles = [ladder_handle(redis, site.settings, item) for item in chosen]
+        found = [await queries.ladder_status(handle) for handle in handles]
+        return found, await queries.unserved_ladders(redis, site.ladders, handles[0].idle_ms)
 
     async def count_jobs(redis: Redis) -> int:
-        from match_ratings import QUEUE
-
         return int(await redis.zcard(QUEUE))
 
     with spinner("Counting"):
-        found, unread = run(site.settings.redis_url, look)
+        found, unserved = run(site.settings.redis_url, read)
         jobs = run(site.settings.queue_url, count_jobs)
     if ladder is not None:
-        unread = [item for item in unread if item.ladder == ladder]
+        unserved = [item for item in unserved if item.ladder == ladder]
     if json:
         print_json(
             {
                 "shadow": site.settings.shadow,
                 "ladders": [asdict(item) for item in found],
-                "unread": [asdict(item) for item in unread],
+                "unread": [asdict(item) for item in unserved],
                 "jobs_waiting": jobs,
             }
         )
@@ -67,8 +60,8 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
         _print_ladder(item, shadow=site.settings.shadow)
         print()
     print_fields([("arq jobs waiting", str(jobs))], indent=0)
-    for gone in unread:
-        print_heading(f"! {_sentence(gone)}")
+    for missing in unserved:
+        print_heading(f"! {_describe(missing)}")
 
 
 def _print_ladder(item: LadderStatus, *, shadow: bool) -> None:
@@ -108,10 +101,10 @@ def _tally(total: int | None, parts: dict[str, int]) -> str:
     return f"{total} ({text})" if text else str(total)
 
 
-def _sentence(gone: UnservedLadder) -> str:
+def _describe(item: UnservedLadder) -> str:
     name = (
-        f"ladder {gone.ladder}" if gone.configured else f"ladder {gone.ladder}, which is not configured here,"
+        f"ladder {item.ladder}" if item.configured else f"ladder {item.ladder}, which is not configured here,"
     )
-    never = "was never read by a worker" if gone.why == "never-read" else "has no running worker"
-    count = f"; {gone.messages} messages wait" if gone.messages else ""
+    never = "was never read by a worker" if item.why == "never-read" else "has no running worker"
+    count = f"; {item.messages} messages wait" if item.messages else ""
     return f"{name} {never}{count}"

@@ -1,4 +1,4 @@
-"""Compares what two raters made of the same matches: change by change, and player by player. Pure."""
+"""Compares an old rater's changes with the ledger's: by match, and by player. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.migration.player_records import InvalidLine, describe_line
 from match_ratings_worker.rating import Number
 
-__all__ = ["Comparison", "Difference", "Drift", "Old", "Result", "Side", "read_event", "read_old"]
+__all__ = [
+    "ChangeDifference",
+    "Comparison",
+    "ComparisonResult",
+    "Drift",
+    "RatedChange",
+    "ReferenceChange",
+    "read_reference_change",
+]
 
 
 def _a_number(value: object) -> object:
@@ -28,8 +36,8 @@ def _a_number(value: object) -> object:
 _Number = Annotated[Number, BeforeValidator(_a_number), Field(ge=-1_000_000, le=1_000_000)]
 
 
-class Old(BaseModel):
-    """One player's change by one match, as the other rater has it."""
+class ReferenceChange(BaseModel):
+    """One player's change by one match, by the old rater."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -41,25 +49,17 @@ class Old(BaseModel):
     finished_at: Milliseconds | None = None
 
 
-def read_old(raw: bytes) -> Old:
-    """The change in a JSON object; raises WrongLine."""
+def read_reference_change(raw: bytes) -> ReferenceChange:
+    """The change in a JSON object; raises InvalidLine."""
     try:
-        return Old.model_validate_json(raw)
+        return ReferenceChange.model_validate_json(raw)
     except ValidationError as error:
         raise InvalidLine(describe_line(error, raw)) from None
 
 
-def read_event(ledger_id: str, raw: bytes) -> RatingUpdated | None:
-    """An event of the ledger; None for an entry that is none."""
-    try:
-        return RatingUpdated.model_validate_json(raw).model_copy(update={"id": ledger_id})
-    except ValidationError:
-        return None
-
-
 @dataclass(frozen=True, slots=True)
-class Side:
-    """A change as one of the raters has it; what it does not tell is None."""
+class RatedChange:
+    """A change by one of the raters; figures that it does not give are None."""
 
     before: Number | None
     change: Number
@@ -70,60 +70,60 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """A change that the raters have otherwise."""
+class ChangeDifference:
+    """A change that differs between the raters."""
 
     match_id: str
     player: str
-    #: The event's place in the ledger.
+    #: The event's id in the ledger.
     ledger_id: str
-    old: Side
-    new: Side
+    old: RatedChange
+    new: RatedChange
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A player whose ratings have come apart, after the last match that both have rated."""
+    """A player whose ratings differ after the last match that both raters rated."""
 
     player: str
     old: Number
     new: Number
     #: new - old, in points.
     drift: Number
-    #: The first match whose change the raters have otherwise; None when they came apart before.
+    #: The first match whose change differs; None when the ratings differed before it.
     since: str | None
 
 
 @dataclass(slots=True)
-class Result:
-    """How two raters compare; counts are of changes, two to a match."""
+class ComparisonResult:
+    """The result of a comparison; counts are of changes, two per match."""
 
     equal: int = 0
     different: int = 0
-    #: Those of the different ones whose change itself differs, not only the rating it was made to.
+    #: Of those, the ones with another change, not only another rating before it.
     change_differs: int = 0
     only_old: int = 0
     only_new: int = 0
-    #: The largest differences, the largest first.
-    largest: list[Difference] = field(default_factory=list)
-    #: Some of the changes that only one rater has: match id and player.
+    #: The largest differences, in descending order.
+    largest: list[ChangeDifference] = field(default_factory=list)
+    #: The first changes that only one rater has: match id and player.
     some_only_old: list[tuple[str, str]] = field(default_factory=list)
     some_only_new: list[tuple[str, str]] = field(default_factory=list)
-    #: Players with a match that both have rated.
+    #: Players with a match that both raters rated.
     players: int = 0
     drifted: int = 0
-    #: Over those who drifted, in points.
+    #: Mean over the drifted players, in points.
     mean_drift: float = 0.0
-    #: The largest drifts, the largest first.
+    #: The largest drifts, in descending order.
     drifts: list[Drift] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
-        """Whether the raters agree in everything."""
+        """Whether the raters agree on every change."""
         return not (self.different or self.only_old or self.only_new)
 
     def document(self) -> dict[str, Any]:
-        """All of it for JSON."""
+        """The result as JSON, with `same`."""
         return {"same": self.same, **asdict(self)}
 
 
@@ -134,38 +134,38 @@ class _Last(NamedTuple):
 
 
 class Comparison:
-    """Takes the old rater's changes first, then the events of the ledger in their order."""
+    """Takes all changes of the old rater, then the events of the ledger in their order."""
 
     def __init__(self, *, tolerance: float, top: int) -> None:
-        """Figures closer than `tolerance` points count as equal; `top` differences are kept."""
+        """Figures that differ by at most `tolerance` points count as equal; keeps `top` differences."""
         self._tolerance, self._top = tolerance, top
         self._old: dict[tuple[str, str], tuple[Number | None, Number, Number]] = {}
         self._last: dict[str, _Last] = {}
-        self._largest: list[tuple[float, float, int, Difference]] = []
-        self._result = Result()
+        self._largest: list[tuple[float, float, int, ChangeDifference]] = []
+        self._result = ComparisonResult()
 
-    def add(self, old: Old) -> None:
-        """Takes a change of the old rater; raises WrongLine when it is there already."""
+    def add(self, old: ReferenceChange) -> None:
+        """Takes a change of the old rater; raises InvalidLine for a duplicate."""
         key = old.match_id, old.player
         if key in self._old:
             raise InvalidLine(f"match_id: this player's change by {old.match_id} is there twice")
         self._old[key] = old.before, old.change, old.after
 
-    def meet(self, event: RatingUpdated) -> None:
-        """Compares an event of the ledger; only those of matches count."""
+    def compare(self, event: RatingUpdated) -> None:
+        """Compares an event of the ledger; only events with cause `match` count."""
         if event.cause is not Cause.MATCH or event.match_id is None:
             return
         for part in event.players:
             old = self._old.pop((event.match_id, part.player), None)
             if old is not None:
-                self._compare(event, part, Side(*old))
+                self._compare_change(event, part, RatedChange(*old))
                 continue
             self._result.only_new += 1
             if len(self._result.some_only_new) < self._top:
                 self._result.some_only_new.append((event.match_id, part.player))
 
-    def result(self) -> Result:
-        """The comparison; call it once, at the end."""
+    def result(self) -> ComparisonResult:
+        """The result; call it once, at the end."""
         result = self._result
         result.only_old = len(self._old)
         result.some_only_old = list(islice(self._old, self._top))
@@ -177,7 +177,7 @@ class Comparison:
         result.drifts = heapq.nlargest(self._top, drifts, key=lambda drift: abs(drift.drift))
         return result
 
-    def _compare(self, event: RatingUpdated, part: PlayerUpdate, old: Side) -> None:
+    def _compare_change(self, event: RatingUpdated, part: PlayerUpdate, old: RatedChange) -> None:
         result, known = self._result, self._last.get(part.player)
         by_change, by_after = abs(part.change - old.change), abs(part.after - old.after)
         since = known.since if known else None
@@ -188,9 +188,9 @@ class Comparison:
             result.change_differs += by_change > self._tolerance
             if by_change > self._tolerance:
                 since = since or event.match_id
-            new = Side(part.before, part.change, part.after, part.k, part.expected, part.recent_games)
-            found = Difference(event.match_id or "", part.player, event.id or "", old, new)
-            # Of equal ones the earlier counts as the larger: the later may only follow from it.
+            new = RatedChange(part.before, part.change, part.after, part.k, part.expected, part.recent_games)
+            found = ChangeDifference(event.match_id or "", part.player, event.id or "", old, new)
+            # Of equal differences the earlier ranks higher, as it may be the cause of the later.
             item = (by_change, by_after, -result.different, found)
             if len(self._largest) < self._top:
                 heapq.heappush(self._largest, item)
