@@ -78,7 +78,7 @@ def test_files_that_are_no_archives(tmp_path: Path) -> None:
     for name, problem in (
         ("text", "cannot be used: file is not a database"),
         ("other.db", "is the database of another program, not an archive"),
-        ("newer.db", "has version 9 of an archive; this one knows 1"),
+        ("newer.db", "has archive version 9; this program knows 1"),
         ("none/a.db", "cannot be used: unable to open database file"),
         (".", "cannot be used: unable to open database file"),
     ):

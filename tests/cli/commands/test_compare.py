@@ -157,7 +157,7 @@ def test_the_command_with_the_ladders_own_ledger(site: Any, call: Cli, players: 
         "  only old   0\n"
         "  only new   0\n"
         "\n"
-        "Players with matches that both have rated: 2, drifted: 0\n"
+        "Players with matches that both rated: 2, drifted: 0\n"
     )
     other = changes({"match_id": "m-2", "player": "ada", "before": 1516, "change": 16, "after": 1532})
     result = call("compare", players(*other), "--authoritative", "--json")
