@@ -10,7 +10,7 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.player_states import parse_state, stored_fields
 
-__all__ = ["PLAYERS_PER_CALL", "SnapshotReader", "StoredPlayer", "StoredPlayers"]
+__all__ = ["PLAYERS_PER_CALL", "SnapshotReader", "StoredPlayer", "PlayersSnapshot"]
 
 #: Players read in one script call: it holds Redis for about 2 ms.
 PLAYERS_PER_CALL: Final = 200
@@ -49,7 +49,7 @@ class StoredPlayer(NamedTuple):
             return None
 
 
-class StoredPlayers(NamedTuple):
+class PlayersSnapshot(NamedTuple):
     """Some players and the counts of a ladder, all as of one moment."""
 
     #: The last event included; no later one is.
@@ -68,7 +68,7 @@ class SnapshotReader:
         self._fields = stored_fields(system or ladder.system)
         self._script = Script("read_snapshot")
 
-    async def read(self, players: Sequence[tuple[str, int]]) -> StoredPlayers:
+    async def read(self, players: Sequence[tuple[str, int]]) -> PlayersSnapshot:
         """Reads players, each given with the time in ms from which its games are wanted."""
         keys = self._ladder.keys
         args: list[Any] = [len(self._fields), *self._fields]
@@ -80,7 +80,7 @@ class SnapshotReader:
             args,
         )
         tally = {name.decode(): int(number) for name, number in zip(counts[::2], counts[1::2], strict=True)}
-        return StoredPlayers(newest.decode(), tally, [self._player(item) for item in found])
+        return PlayersSnapshot(newest.decode(), tally, [self._player(item) for item in found])
 
     def _player(self, item: Any) -> StoredPlayer:
         if isinstance(item, bytes):
