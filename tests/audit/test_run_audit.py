@@ -21,7 +21,7 @@ from match_ratings_worker.ladder_settings.adopted_settings import adopt, setting
 from match_ratings_worker.ledger import Archive, Ledger
 from match_ratings_worker.migration.import_players import Importer
 from match_ratings_worker.migration.player_records import PlayerReader
-from match_ratings_worker.pipeline.close_due_periods import Closing
+from match_ratings_worker.pipeline.close_due_periods import PeriodCloser
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fibs, Fide, GlickoPeriods, RatingSystem
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 from tests.support.bench import HORIZON, Bench
@@ -54,7 +54,7 @@ async def test_after_honest_work_nothing_differs(server: Endpoint, variant: str,
         messages = bench.traffic(random.Random(seed), 150)
         await bench.rate(*messages[:100], workers=2, batch=32)
         if bench.system.period_grace is not None:  # periods end by themselves, too
-            async for _ in Closing(bench.engine().store, early=True).run():
+            async for _ in PeriodCloser(bench.engine().store, early=True).run():
                 pass
         await bench.rate(*messages[100:], workers=2, batch=32)
         report = await bench.audit()
@@ -356,7 +356,7 @@ async def bring(bench: Bench, *lines: dict[str, Any], replace: bool = False) -> 
     """Imports players from another rater."""
     store = bench.engine().store
     await store.join_group()
-    await store.agree()
+    await store.ensure_adopted()
     reader = PlayerReader(bench.system, bench.now)
     records = [reader.json(orjson.dumps(line)) for line in lines]
     taken = await Importer(store, horizon=HORIZON, replace=replace).import_chunk(records)
@@ -391,7 +391,7 @@ async def test_each_event_is_judged_by_the_settings_that_were_adopted_then(bench
     dated = Backgammon.model_validate({"start": 1500, "rules": {"1.3.1": bench.now + 9 * DAY}})
     later = Bench(bench.redis, bench.ladder, dated)
     line, digest = ClientExecutor(bench.redis), settings_digest(bench.system)
-    assert await adopt(line, bench.keys, dated, instead_of=digest, who="a test", why="other rules")
+    assert await adopt(line, bench.keys, dated, expected_digest=digest, who="a test", why="other rules")
     await later.rate(match("m-3"), later.void("m-1"))
     assert [event.rules for event in await bench.events()] == ["1.3.1", "1.3.1", "1.2.0", "1.3.1"]
     for configured in (bench, later):

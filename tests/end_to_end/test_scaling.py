@@ -18,7 +18,7 @@ from embedded import Server, free_port
 from match_ratings import MatchFinished, publish
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.keys import Keys
 from tests.support.clock import now_ms
@@ -110,7 +110,7 @@ def test_the_figures_an_autoscaler_needs_are_served(own_server: Server) -> None:
 async def test_a_worker_holds_no_more_messages_than_its_limit(redis: Redis, ladder: str) -> None:
     # Given a message at the head of a line in another worker's hands, and a thousand behind it
     system = Backgammon()
-    store = Store(redis, ladder, system, horizon=14 * 86_400_000)
+    store = LadderStore(redis, ladder, system, horizon=14 * 86_400_000)
     await store.join_group()
     now = now_ms()
     for number in range(1000):

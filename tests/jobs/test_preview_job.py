@@ -86,7 +86,7 @@ async def test_the_answer_is_by_the_adopted_settings(context: WorkerContext, lad
     assert (answer["system"], answer["new"]) == ("backgammon", ["ada", "bob"])
     assert [row["first"]["change"] for row in answer["outcomes"]] == [16, -16]
     keys = context.keys(ladder)
-    await adopt(ClientExecutor(context.redis), keys, Glicko2(), instead_of="", who="x", why="x")
+    await adopt(ClientExecutor(context.redis), keys, Glicko2(), expected_digest="", who="x", why="x")
     answer = await preview_job(
         {"worker": context, "job_id": "a-job"}, f'{{"ladder": "{ladder}", "players": ["ada", "bob"]}}'
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from match_ratings_worker.ladder_settings.settings_diff import (
-    Difference,
-    Use,
+    LadderUsage,
+    SettingDifference,
     differences,
     flat,
     risks,
@@ -15,7 +15,7 @@ from match_ratings_worker.rating import Backgammon, Fide, Glicko2, RatingSystem
 from tests.support.clock import DAY
 
 NOW = 1_790_000_000_000  # 2026-09-21
-USED = Use(now=NOW, rated=12, waiting=3, held=0)
+USED = LadderUsage(now=NOW, rated=12, waiting=3, held=0)
 
 PLAIN = Backgammon(rules={"1.2.0": NOW - 400 * DAY})
 
@@ -78,22 +78,25 @@ def test_another_system_reads_the_ratings_differently() -> None:
 
 
 def test_games_that_are_held_would_be_lost_to_another_system() -> None:
-    found = risks(Fide(), Backgammon(), Use(NOW, rated=0, waiting=0, held=7))
+    found = risks(Fide(), Backgammon(), LadderUsage(NOW, rated=0, waiting=0, held=7))
     assert len(found) == 1 and "7 players have games held" in found[0] and "close-period --early" in found[0]
 
 
 def test_settings_that_cannot_be_read_are_dangerous_and_an_unused_ladder_is_not() -> None:
     assert len(risks(None, Backgammon(), USED)) == 1
-    unused = Use(NOW, rated=0, waiting=0, held=0)
+    unused = LadderUsage(NOW, rated=0, waiting=0, held=0)
     assert risks(None, Backgammon(), unused) == risks(Fide(), Glicko2(), unused) == []
 
 
 def test_field_by_field_with_dates_by_their_version() -> None:
     assert flat(PLAIN.model_dump(mode="json")) == {"start": 1500, "rules.1.2.0": NOW - 400 * DAY}
     adopted = PLAIN.model_dump(mode="json")
-    assert differences("backgammon", adopted, dated(1)) == [Difference("rules.1.3.1", None, NOW + DAY)]
+    assert differences("backgammon", adopted, dated(1)) == [SettingDifference("rules.1.3.1", None, NOW + DAY)]
     assert differences("backgammon", adopted, PLAIN) == []
     other: RatingSystem = Fide(k=20)
     found = differences("backgammon", adopted, other)
-    assert found[0] == Difference("system", "backgammon", "fide")
-    assert Difference("k", None, 20) in found and Difference("rules.1.2.0", NOW - 400 * DAY, None) in found
+    assert found[0] == SettingDifference("system", "backgammon", "fide")
+    assert (
+        SettingDifference("k", None, 20) in found
+        and SettingDifference("rules.1.2.0", NOW - 400 * DAY, None) in found
+    )

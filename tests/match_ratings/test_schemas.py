@@ -16,7 +16,7 @@ import schemas
 from match_ratings import MatchFinished, TournamentFinished, dead_letters, inbox, outbox, publish
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import SYSTEMS
 from tests.support.clock import now_ms
 
@@ -213,7 +213,7 @@ async def test_what_the_worker_writes_is_valid(fake: FakeAsyncRedis, ladder: str
     now = now_ms()
     for name, system in SYSTEMS.items():
         own = f"{ladder}-{name}"
-        store = Store(fake, own, system(), horizon=Limits().horizon)
+        store = LadderStore(fake, own, system(), horizon=Limits().horizon)
         engine = BatchProcessor(store, own, store.system, "w")
         await store.join_group()
         match = {**MATCH, "ladder": own, "finished_at": now, "length": 3}

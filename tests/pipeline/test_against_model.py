@@ -29,7 +29,7 @@ from embedded import Endpoint, Server
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.rating.backgammon import Rules
@@ -245,7 +245,7 @@ class Worker:
         try:
             await act()
         except RedisError:
-            self.engine.forget()
+            self.engine.reset()
             self.wire.lose_in = None
             await self.engine.claim_own()
 
@@ -266,7 +266,7 @@ class Worker:
         if self.stopped is not None:
             self.stopped.cancel()
             await asyncio.wait({self.stopped})
-        self.engine.forget()
+        self.engine.reset()
 
 
 @dataclass
@@ -315,8 +315,8 @@ class Stage:
     sent: list[tuple[str, bytes | None]] = field(default_factory=list)
     hired: Iterator[int] = field(default_factory=itertools.count)
 
-    def store(self, wire: Wire | None = None) -> Store:
-        return Store(self.redis, self.ladder, Busy(), horizon=HORIZON, executor=wire)
+    def store(self, wire: Wire | None = None) -> LadderStore:
+        return LadderStore(self.redis, self.ladder, Busy(), horizon=HORIZON, executor=wire)
 
     def worker(self, who: int) -> Worker:
         if who not in self.workers:
@@ -357,9 +357,9 @@ class Stage:
             elif step.what == "take over":
                 await worker.does(engine.claim_stale)
             elif step.what == "heal":
-                await worker.does(engine.heal)
+                await worker.does(engine.unblock)
             elif step.what == "leave":
-                await worker.does(engine.leave)
+                await worker.does(engine.shut_down)
                 del self.workers[step.who]
             else:
                 worker.wire.lose_in = step.count
@@ -475,7 +475,7 @@ async def play(
         stage = Stage(redis, ladder, now, list(raws), limits)
         store = stage.store()
         await store.join_group()
-        await store.agree()
+        await store.ensure_adopted()
         async with asyncio.timeout(PATIENCE):
             for step in steps:
                 await stage.step(step)
@@ -495,7 +495,7 @@ async def test_loops_whose_connections_keep_breaking_end_as_the_model_says(
     async with Flaky(own_server, replies) as flaky, Redis.from_url(own_server.url) as redis:
         url = f"redis://127.0.0.1:{flaky.port}/0"
         stores = [
-            Store(redis, ladder, Busy(), horizon=HORIZON, executor=open_pipelined(url, "any"))
+            LadderStore(redis, ladder, Busy(), horizon=HORIZON, executor=open_pipelined(url, "any"))
             for _ in range(2)
         ]
         limits = Limits(batch=20, chunk=4, waiting=40, attempts=10_000, idle=2_000)

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.calculators import FidePlayer, period
 from match_ratings_worker.ledger import Ledger, period_games
-from match_ratings_worker.pipeline.close_due_periods import Closing
+from match_ratings_worker.pipeline.close_due_periods import PeriodCloser
 from match_ratings_worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
 from match_ratings_worker.rating.fide import FidePeriodState
 from match_ratings_worker.storage.ladder import LadderHandle
@@ -247,7 +247,7 @@ async def test_what_cannot_be_read_or_has_no_period_is_passed_over(fide: Rounds)
     await fide.rate()
     await fide.redis.zadd(fide.keys.open_periods, {"gone": 1, "a0": 2})
     await fide.redis.hset(fide.keys.player("b5"), "rating", "much")
-    closing = Closing(fide.store)
+    closing = PeriodCloser(fide.store)
     closed = [item.player async for chunk in closing.run() for item in chunk]
     assert len(closed) == 139 == closing.closed and "b5" not in closed
     assert closing.passed == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from match_ratings import MatchFinished, RatingUpdated, Reason, TournamentFinished
-from match_ratings_worker.pipeline.batch import Commit, Entry, Player, Snapshot
+from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.validate_message import digest
 from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
@@ -27,7 +27,7 @@ class Table:
     def __init__(self, system: RatingSystem | None = None, states: dict[str, State] | None = None) -> None:
         self.system = system or Backgammon()
         self.states = states or {}
-        self.entries: list[Entry] = []
+        self.entries: list[InboxEntry] = []
         self.lines: dict[str, list[str]] = {}
         self.windows: dict[str, list[int]] = {}
         self.receipts: dict[str, str] = {}
@@ -46,7 +46,7 @@ class Table:
             players, receipt = read.players, f"receipt:{read.match_id}"
         content = digest(read, self.system)
         self.entries.append(
-            Entry(entry_id, 1, players=players, receipt=receipt, message=read, digest=content)
+            InboxEntry(entry_id, 1, players=players, receipt=receipt, message=read, digest=content)
         )
         for name in players:
             self.lines.setdefault(name, []).append(entry_id)
@@ -57,7 +57,7 @@ class Table:
     def decide(self) -> list[Commit]:
         """The commits for all that was added."""
         players = {
-            name: Player(
+            name: PlayerState(
                 self.states.get(name, self.system.initial()),
                 sequence=0,
                 line=line[: sum(name in entry.players for entry in self.entries)],
@@ -73,14 +73,12 @@ class Table:
                 stored = self.windows.get(name, [])
                 windows[entry.id, name] = sum(at - 7 * DAY <= time < at for time in stored)
         receipts = {key: Receipt.parse(text) for key, text in self.receipts.items()}
-        snapshot = Snapshot(NOW, players, windows, receipts)
+        snapshot = BatchSnapshot(NOW, players, windows, receipts)
         found = decide(
             self.entries,
             snapshot,
-            ladder="backgammon",
-            system=self.system,
-            horizon=HORIZON,
-            failed=self.failed,
+            LadderRules("backgammon", self.system, HORIZON),
+            self.failed,
         )
         return list(found)
 

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Simulation, Void
-from match_ratings_worker.pipeline.batch import Change, Commit, Entry
+from match_ratings_worker.pipeline.batch import Commit, InboxEntry, StateChange
 from match_ratings_worker.rating import (
     SYSTEMS,
     Backgammon,
@@ -313,9 +313,9 @@ async def test_states_survive_redis_to_the_last_bit(rounds: Rounds, seed: int) -
     commits = [
         Commit(
             "closed",
-            Entry("", 0, (name,)),
+            InboxEntry("", 0, (name,)),
             events=[b"{}"],
-            changes=[Change(0, 1, state, listed=True, tidy=False, closes_at="")],
+            changes=[StateChange(0, 1, state, listed=True, tidy=False, closes_at="")],
         )
         for name, state in states.items()
     ]

@@ -20,10 +20,10 @@ from redis.exceptions import ResponseError
 from embedded import Server
 from match_ratings import DeadLetter, MatchFinished, RatingUpdated
 from match_ratings.stream_names import FIELD, GROUP
-from match_ratings_worker.pipeline.batch import Commit, Limits
+from match_ratings_worker.pipeline.batch import Commit, LadderRules, Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.decide_batch import decide
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
@@ -38,18 +38,18 @@ class Crew:
     def __init__(self, redis: Redis, ladder: str, system: RatingSystem | None = None) -> None:
         self.ladder, self.system = ladder, system or Backgammon()
         self.redis: Any = redis  # its types do not know that it is asynchronous
-        self.store = Store(redis, ladder, self.system, horizon=HORIZON)
+        self.store = LadderStore(redis, ladder, self.system, horizon=HORIZON)
         self.keys = self.store.keys
         self.now = now_ms()
 
     def engine(self, name: str, **limits: Any) -> BatchProcessor:
-        store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
+        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
         return BatchProcessor(store, self.ladder, self.system, name, replace(Limits(idle=0), **limits))
 
     async def send(self, *messages: dict[str, Any] | bytes | None) -> list[str]:
         """Adds messages to the inbox (None: an entry without one) and returns their ids."""
         await self.store.join_group()
-        await self.store.agree()
+        await self.store.ensure_adopted()
         ids = []
         for message in messages:
             if isinstance(message, dict):
@@ -329,7 +329,7 @@ async def test_messages_left_in_good_order_are_no_suspects(crew: Crew) -> None:
     for number in range(12):
         engine = crew.engine(f"worker-{number}", attempts=5)
         await (engine.claim_stale() if number else engine.claim_new())
-        await engine.leave()
+        await engine.shut_down()
     # Then nobody has died of them: the next worker has all of them at once, and rates them
     last = crew.engine("last", attempts=5)
     assert await last.claim_stale() == len(ids)
@@ -403,13 +403,11 @@ async def test_a_conflict_is_none_before_the_first_has_had_its_effect(crew: Crew
     engine = crew.engine("one", attempts=3)
     await engine.claim_new()
     snapshot = await engine.store.read(list(engine.waiting.values()))
-    commits = list(
-        decide(engine.waiting.values(), snapshot, ladder=crew.ladder, system=crew.system, horizon=HORIZON)
-    )
+    commits = list(decide(engine.waiting.values(), snapshot, LadderRules(crew.ladder, crew.system, HORIZON)))
     await crew.redis.set(crew.keys.player("bob"), "no hash")
     await engine.store.commit(commits, crew.now)
     # When all is worked through
-    engine.forget()
+    engine.reset()
     await engine.claim_own()
     await finish(engine)
     # Then the first has failed, and the second was rated as if it were alone
@@ -426,7 +424,7 @@ async def prepared(crew: Crew, *messages: dict[str, Any]) -> tuple[BatchProcesso
     engine = crew.engine("one")
     await engine.claim_new()
     snapshot = await engine.store.read(list(engine.waiting.values()))
-    found = decide(engine.waiting.values(), snapshot, ladder=crew.ladder, system=crew.system, horizon=HORIZON)
+    found = decide(engine.waiting.values(), snapshot, LadderRules(crew.ladder, crew.system, HORIZON))
     return engine, list(found)
 
 
@@ -544,9 +542,7 @@ async def test_a_receipt_that_changed_since_it_was_read_is_obeyed(
     await engine.claim_new()
     await work(other)
     snapshot = await engine.store.read(list(engine.waiting.values()))
-    commits = list(
-        decide(engine.waiting.values(), snapshot, ladder=crew.ladder, system=crew.system, horizon=HORIZON)
-    )
+    commits = list(decide(engine.waiting.values(), snapshot, LadderRules(crew.ladder, crew.system, HORIZON)))
     assert len(commits) == len(messages)
     # When the receipt turns out to be another's
     await crew.redis.set(commits[0].entry.receipt, receipt.format(ids[0]))
@@ -659,7 +655,7 @@ async def test_a_players_key_of_the_wrong_type_costs_only_that_players_matches(
                 entry.retry_at = 0
             await work(engine)
         except ResponseError:
-            engine.forget()
+            engine.reset()
     # Then the others are rated, in order, and this one is kept as a dead letter
     assert [event.match_id for event in await crew.events()] == ["m-0", "m-2", "m-3"]
     assert [(letter.source_id, letter.message) for letter in await crew.dead()] == [
@@ -773,7 +769,7 @@ async def test_what_two_parsers_read_differently_is_never_rated(crew: Crew) -> N
     engine = crew.engine("one")
     claim = await engine.store.claim("one", "new", 1)
     claim.found[0].entry.players = ("ada", "eve")
-    engine._take(claim)
+    engine._accept(claim)
     # Then it is a dead letter, and frees the lines on which it was put
     assert await work(engine) == 1
     [letter] = await crew.dead()
@@ -881,7 +877,7 @@ async def test_a_server_that_refuses_to_write_for_a_while_costs_no_message_its_a
                 await engine.claim_own()
                 await work(engine)
             except ResponseError:
-                engine.forget()
+                engine.reset()
         await redis.config_set(trouble, usual)
         # Then all goes its way as soon as the server does
         await engine.claim_own()
@@ -902,7 +898,7 @@ async def test_leaving_hands_everything_to_the_others_at_once(crew: Crew) -> Non
         pass
     await crew.redis.xdel(crew.keys.inbox, ids[7])
     # When it leaves
-    await stopping.leave()
+    await stopping.shut_down()
     # Then it is no consumer any more, and the others need not wait for the idle limit
     names = {info["name"] for info in await crew.redis.xinfo_consumers(crew.keys.inbox, GROUP)}
     assert names == {HANDOVER_CONSUMER.encode()} and not stopping.waiting
@@ -917,7 +913,7 @@ async def test_leaving_with_nothing_in_hand(crew: Crew) -> None:
     await crew.send()
     engine = crew.engine("one")
     await engine.claim_new()
-    await engine.leave()
+    await engine.shut_down()
     assert await crew.redis.xinfo_consumers(crew.keys.inbox, GROUP) == []
 
 
@@ -927,11 +923,11 @@ async def test_healing_frees_what_waits_for_a_message_deleted_by_hand(crew: Crew
     engine = crew.engine("one")
     await engine.claim_new()
     await crew.redis.xdel(crew.keys.inbox, ids[0], ids[2])
-    engine.forget()
+    engine.reset()
     await engine.claim_own()
     assert await work(engine) == 0
     # When the engine heals
-    await engine.heal()
+    await engine.unblock()
     # Then those behind go on
     await finish(engine)
     assert [event.match_id for event in await crew.events()] == ["m-2", "x"]
@@ -946,8 +942,8 @@ async def test_healing_leaves_everything_else_alone(crew: Crew) -> None:
     await other.claim_new()
     before, pending = await dump(crew.redis, crew.ladder), await crew.pending()
     # When both heal
-    await one.heal()
-    await other.heal()
+    await one.unblock()
+    await other.unblock()
     assert await dump(crew.redis, crew.ladder) == before and await crew.pending() == pending
 
 
@@ -960,7 +956,7 @@ async def test_healing_finds_an_owner_for_a_message_acknowledged_by_hand(crew: C
     await engine.claim_new()
     assert await work(engine) == 0
     # When the engine heals
-    await engine.heal()
+    await engine.unblock()
     # Then the first is somebody's again, and is rated before the second
     await finish(engine)
     assert [event.match_id for event in await crew.events()] == ["m-1", "m-2"]

@@ -14,7 +14,7 @@ from match_ratings import Cause, RatingUpdated, outbox, rating_updates
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import SYSTEMS, Backgammon, RatingSystem
 from tests.support.clock import DAY, now_ms
 from tests.support.model import HORIZON, Model, match, raw, stored, tournament
@@ -55,13 +55,13 @@ async def rate(
     redis: Redis, ladder: str, system: RatingSystem, messages: list[dict[str, Any]]
 ) -> list[tuple[str, bytes]]:
     """Rates the messages with two workers in turn; returns them with their ids."""
-    stores = [Store(redis, ladder, system, horizon=HORIZON) for _ in range(2)]
+    stores = [LadderStore(redis, ladder, system, horizon=HORIZON) for _ in range(2)]
     engines = [
         BatchProcessor(store, ladder, system, f"w-{n}", Limits(batch=50, chunk=16))
         for n, store in enumerate(stores)
     ]
     await stores[0].join_group()
-    await stores[0].agree()
+    await stores[0].ensure_adopted()
     sent = []
     for message in messages:
         text = raw({**message, "ladder": ladder})
@@ -147,7 +147,7 @@ async def test_the_ledger_replayed_from_the_start_gives_the_stored_ratings(
             assert part.sequence == sequences.get(part.player, 0) + 1
             ratings[part.player], sequences[part.player] = part.after, part.sequence
     # And the last ones are what is stored
-    keys = Store(redis, ladder, system, horizon=HORIZON).keys
+    keys = LadderStore(redis, ladder, system, horizon=HORIZON).keys
     for player in PLAYERS:
         state = await redis.hgetall(keys.player(player))  # type: ignore[misc]
         assert system.parse_rating(state[b"rating"]) == ratings[player]
@@ -183,7 +183,7 @@ async def test_ids_are_the_places_in_the_ledger_and_the_receipts_name_them(
 ) -> None:
     places = [tuple(map(int, (event.id or "").split("-"))) for event in events]
     assert places == sorted(set(places))
-    keys = Store(redis, ladder, system, horizon=HORIZON).keys
+    keys = LadderStore(redis, ladder, system, horizon=HORIZON).keys
     for event in events:
         if event.match_id is not None:
             receipt = await redis.get(keys.receipt(event.match_id))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from match_ratings import MatchFinished, Reason, TournamentFinished
 from match_ratings.messages import Message
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
-from match_ratings_worker.pipeline.validate_message import Problem, digest, read_message
+from match_ratings_worker.pipeline.validate_message import Problem, digest, read_message, too_large
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.text import quote
 from tests.support.clock import DAY
@@ -107,7 +107,7 @@ def test_a_missing_message_and_one_too_large_are_malformed() -> None:
         Reason.MALFORMED,
         "message: the stream entry has no field of this name",
     )
-    found = problem(None, "", size=1_000_000)
+    found = too_large(1_000_000)  # bytes that the claim did not fetch
     assert found.reason is Reason.MALFORMED and "1000000" in found.detail and "16384" in found.detail
     found = problem(b" " * (MAX_MESSAGE_BYTES + 1), "")
     assert found.reason is Reason.MALFORMED and "16385" in found.detail and "16384" in found.detail

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from match_ratings_worker.pipeline.batch import Action, Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.runtime.prometheus_metrics import GAUGES, Metrics
@@ -34,7 +34,7 @@ def free_port() -> int:
 @pytest.fixture
 async def consumer(redis: Redis, ladder: str) -> StreamConsumer:
     """The consumer of a ladder, not running; its group is there."""
-    store = Store(redis, ladder, Backgammon(), horizon=14 * DAY_MS)
+    store = LadderStore(redis, ladder, Backgammon(), horizon=14 * DAY_MS)
     await store.join_group()
     return StreamConsumer(BatchProcessor(store, ladder, Backgammon(), "one", Limits()))
 

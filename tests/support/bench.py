@@ -20,7 +20,7 @@ from match_ratings_worker.audit import AuditReport, audit_ladder
 from match_ratings_worker.ledger import Archive, Ledger
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon, RatingSystem
 from match_ratings_worker.storage.keys import Keys
@@ -47,7 +47,7 @@ class Bench:
         return LadderHandle(self.redis, self.ladder, self.system, horizon_ms=HORIZON)
 
     def engine(self, name: str = "one", **limits: Any) -> BatchProcessor:
-        store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
+        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
         return BatchProcessor(
             store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0, **limits)
         )
@@ -69,7 +69,7 @@ class Bench:
         """Rates all that is in the inbox, by so many engines side by side."""
         engines = [self.engine(f"engine-{number}", **limits) for number in range(workers)]
         await engines[0].store.join_group()
-        await engines[0].store.agree()
+        await engines[0].store.ensure_adopted()
         await asyncio.gather(*(self._finish(engine) for engine in engines))
 
     async def _finish(self, engine: BatchProcessor) -> None:

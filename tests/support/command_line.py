@@ -19,7 +19,7 @@ from embedded import Endpoint
 from match_ratings.stream_names import FIELD, GROUP
 from match_ratings_worker import cli
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
@@ -97,7 +97,7 @@ class Site:
 
     async def _rate(self) -> None:
         async with connect(self.url) as redis:
-            store = Store(redis, self.ladder, Backgammon(), horizon=14 * 86_400_000)
+            store = LadderStore(redis, self.ladder, Backgammon(), horizon=14 * 86_400_000)
             engine = BatchProcessor(store, self.ladder, Backgammon(), "test")
             await store.join_group()
             while await engine.claim_new() or engine.waiting:

@@ -24,7 +24,7 @@ from match_ratings_worker.dead_letters import (
 )
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon, RatingSystem
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
@@ -81,7 +81,7 @@ class Office:
         return ids
 
     def engine(self, name: str = "test", **limits: Any) -> BatchProcessor:
-        store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
+        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
         return BatchProcessor(store, self.ladder, self.system, name, Limits(**limits))
 
     async def work(self) -> None:
@@ -90,7 +90,7 @@ class Office:
         await engine.store.join_group()
         while await engine.claim_new() or engine.waiting:
             await engine.settle()
-        await engine.leave()
+        await engine.shut_down()
 
     async def die(self, *messages: dict[str, Any] | bytes) -> list[DeadLetterEntry]:
         """Sends messages and has them rated; returns all dead letters, oldest first."""

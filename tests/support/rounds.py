@@ -10,8 +10,8 @@ from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.close_due_periods import Closed, Closing
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.close_due_periods import ClosedPeriod, PeriodCloser
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import RatingSystem, State
 from tests.support.clock import month_start, now_ms
 
@@ -26,13 +26,13 @@ class Rounds:
 
     def __init__(self, redis: Any, ladder: str, system: RatingSystem) -> None:
         self.redis, self.ladder, self.system = redis, ladder, system
-        self.store = Store(redis, ladder, system, horizon=HORIZON)
+        self.store = LadderStore(redis, ladder, system, horizon=HORIZON)
         self.keys = self.store.keys
         self.engine = self.new_engine()
 
     def new_engine(self) -> BatchProcessor:
         """Another worker of the ladder."""
-        store = Store(self.redis, self.ladder, self.system, horizon=HORIZON)
+        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
         name = f"test-{uuid.uuid4().hex[:8]}"
         return BatchProcessor(store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0))
 
@@ -64,16 +64,16 @@ class Rounds:
         """Rates what is in the inbox."""
         engine = engine or self.engine
         await engine.store.join_group()
-        await engine.store.agree()
+        await engine.store.ensure_adopted()
         await engine.claim_stale()
         while await engine.claim_new() or engine.waiting:
             await engine.settle()
             await engine.drain()
 
-    async def close(self, **options: Any) -> list[Closed]:
+    async def close(self, **options: Any) -> list[ClosedPeriod]:
         """Closes periods as the job does."""
         found = []
-        async for closed in Closing(self.store, **options).run():
+        async for closed in PeriodCloser(self.store, **options).run():
             found += closed
         return found
 

@@ -32,11 +32,11 @@ The way of one match:
     XADD by a match server, or match_ratings.publish
       -> pipeline/stream_consumer     waits for messages and calls the processor, batch by batch
       -> storage/lua/claim_messages   takes messages from the group, queues them on their players' lines
-      -> pipeline/validate_message    JSON to a message, or to a problem: a dead letter
-      -> pipeline/batch_processor     picks the messages that head both lines
+      -> pipeline/accept_claimed      validates it: a message, or a problem, which makes a dead letter
+      -> pipeline/batch_processor     reads, decides and commits what waits, in chunks
       -> storage/lua/read_batch       states, windows and receipts of their players
       -> pipeline/decide_batch        pure: what becomes of each message, in stream order
-      -> pipeline/message_effects     one function for each kind of message; calls the rating system
+      -> pipeline/rate_match          or pay_prizes, void_match: calls the rating system, builds the event
       -> storage/lua/commit_messages  checks lines and receipts again, then writes everything at once
       -> rating-updated               the event, read by lobbies and by match_ratings.rating_updates
 """

@@ -18,7 +18,7 @@ import pytest
 from embedded import Endpoint
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.keys import Keys
@@ -55,12 +55,12 @@ class Desk:
 
     async def _work(self) -> None:
         async with connect(self.url) as redis:
-            store = Store(redis, self.ladder, Backgammon(), horizon=HORIZON)
+            store = LadderStore(redis, self.ladder, Backgammon(), horizon=HORIZON)
             engine = BatchProcessor(store, self.ladder, Backgammon(), "test")
             await store.join_group()
             while await engine.claim_new() or engine.waiting:
                 await engine.settle()
-            await engine.leave()
+            await engine.shut_down()
 
 
 @pytest.fixture

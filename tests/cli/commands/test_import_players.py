@@ -19,7 +19,7 @@ from match_ratings_worker.migration.import_players import Importer
 from match_ratings_worker.migration.player_records import MOST_GAMES, PlayerReader
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
@@ -280,13 +280,13 @@ def test_matches_that_are_in_the_ratings_are_not_rated_again(site: Any, call: Cl
 
     async def work(claims: int) -> None:
         async with connect(site.url) as redis:
-            store = Store(redis, site.ladder, Backgammon(), horizon=14 * DAY)
+            store = LadderStore(redis, site.ladder, Backgammon(), horizon=14 * DAY)
             engine = BatchProcessor(store, site.ladder, Backgammon(), "one", Limits(batch=claims))
             await store.join_group()
             await engine.claim_new()
             while claims > 1 and (await engine.claim_stale() or await engine.claim_new() or engine.waiting):
                 await engine.settle()
-            await engine.leave()
+            await engine.shut_down()
 
     asyncio.run(work(1))
     bob = {"player": "bob", "rating": 1400, "games": 9, "recent_games": recent}
@@ -333,7 +333,7 @@ def test_a_player_with_as_many_games_as_there_may_be(site: Any, call: Cli, playe
 async def test_an_import_while_workers_rate_loses_nothing(server: Any, ladder: str) -> None:
     # Given a worker under way with the matches of a few players
     async with connect(server.url) as redis:
-        stores = [Store(redis, ladder, Backgammon(), horizon=14 * DAY) for _ in range(3)]
+        stores = [LadderStore(redis, ladder, Backgammon(), horizon=14 * DAY) for _ in range(3)]
         intakes = [
             StreamConsumer(BatchProcessor(store, ladder, Backgammon(), f"w-{n}"))
             for n, store in enumerate(stores[:2])

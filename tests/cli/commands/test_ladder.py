@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from embedded import Endpoint
+from match_ratings import RatingUpdated
 from match_ratings_worker.ladder_settings.adopted_settings import (
     Adoption,
     UnknownSettings,
-    in_force,
     settings_digest,
 )
-from match_ratings_worker.rating import Backgammon, Glicko2
+from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
+from match_ratings_worker.rating import Backgammon, Fide, Glicko2
 from match_ratings_worker.storage.keys import Keys
 from tests.support.processes import Ended, command, config_file
 
@@ -175,13 +176,16 @@ def test_settings_that_this_version_cannot_read(site: Site) -> None:
     assert "there is no system of this name here" in shown.stderr
     assert "the adopted settings cannot be read here" in shown.stderr
     assert site.adopt().returncode == 2
-    with pytest.raises(UnknownSettings, match="start: Input should be a valid"):
+    with pytest.raises(UnknownSettings, match='start: "x" is not allowed: input should be a valid integer'):
         Adoption("d", "backgammon", '{"start": "x"}', 0, "", "", "0-0").rating_system()
 
 
 def test_which_settings_an_event_was_rated_by() -> None:
     def adoption(name: str, after: str) -> Adoption:
-        return Adoption(name, "backgammon", "{}", 0, "", "", after)
+        return Adoption(name, "fide", json.dumps({"start": starts[name]}), 0, "", "", after)
+
+    starts = {"a": 1000, "b": 1100, "c": 1200}
+    event = RatingUpdated.model_construct(system="fide")
 
     newest_first = [adoption("c", "20-5"), adoption("b", "20-0"), adoption("a", "0-0")]
     for ledger_id, name in (
@@ -192,6 +196,6 @@ def test_which_settings_an_event_was_rated_by() -> None:
         ("20-6", "c"),
         ("100-0", "c"),
     ):
-        found = in_force(newest_first, ledger_id)
-        assert found is not None and found.digest == name
-    assert in_force([], "1-0") is None
+        found = SettingsHistory(Fide(), newest_first).system_of(ledger_id, event)
+        assert found == Fide(start=starts[name])
+    assert SettingsHistory(Fide(), []).system_of("1-0", event) == Fide()

@@ -23,7 +23,7 @@ from match_ratings import stream_names as names
 from match_ratings_worker.migration.clear_shadow import Shadow, ShadowRunning
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.storage.connection import connect
@@ -44,7 +44,7 @@ async def client(server: Endpoint) -> AsyncIterator[Redis]:
 
 
 def engine_of(redis: Redis, ladder: str, name: str, *, shadow: bool, idle: int = 30_000) -> BatchProcessor:
-    store = Store(redis, ladder, Backgammon(), horizon=14 * DAY, shadow=shadow)
+    store = LadderStore(redis, ladder, Backgammon(), horizon=14 * DAY, shadow=shadow)
     return BatchProcessor(store, ladder, Backgammon(), name, Limits(idle=idle))
 
 
@@ -88,7 +88,7 @@ async def test_it_reads_the_inbox_and_writes_to_keys_of_its_own(client: Redis, l
     await client.xadd(names.inbox(ladder), {"message": "{"})
     engine = engine_of(client, ladder, "one", shadow=True)
     await work(engine)
-    await engine.leave()
+    await engine.shut_down()
     found = sorted([key.decode() async for key in client.scan_iter(f"ratings:{{{ladder}}}:*", count=1000)])
     scope = f"ratings:{{{ladder}}}"
     own = [key.removeprefix(f"{scope}:shadow:") for key in found if key.startswith(f"{scope}:shadow:")]
@@ -160,7 +160,7 @@ async def test_an_intake_waits_until_the_shadow_is_cleared(client: Redis, ladder
         await eventually(lambda: any(item["event"].startswith("not rating") for item in logs))
         await eventually(lambda: len(tries) >= 2)
         assert await client.xlen(names.inbox(ladder)) == 1
-        await shadow.leave()
+        await shadow.shut_down()
         await Shadow(client, ladder).clear(1000)
         await eventually(lambda: live.engine.settled.total() == 1)
     live.stop()
@@ -207,7 +207,7 @@ async def test_a_worker_that_slept_through_the_clearing_changes_nothing(client: 
     sleeper = engine_of(client, ladder, "sleeper", shadow=True)
     await send(client, ladder, "m-1")
     await sleeper.store.join_group()
-    await sleeper.store.agree()
+    await sleeper.store.ensure_adopted()
     assert await sleeper.claim_new() == 1
     # When the shadow is cleared meanwhile
     await eventually(partial(is_cleared, client, ladder))
@@ -226,13 +226,13 @@ async def test_a_new_shadow_after_a_cleared_one(client: Redis, ladder: str) -> N
     await send(client, ladder, "m-1")
     first = engine_of(client, ladder, "one", shadow=True)
     await work(first)
-    await first.leave()
+    await first.shut_down()
     assert await Shadow(client, ladder).clear(1000) > 5
     assert await client.pttl(Keys(ladder, shadow=True).settings) > 0
     await send(client, ladder, "m-1")
     second = engine_of(client, ladder, "two", shadow=True)
     await work(second)
-    assert await second.store.agree()
+    assert await second.store.ensure_adopted()
     assert second.settled == {"rated": 1}
     assert await client.hget(Keys(ladder, shadow=True).player("ada"), "sequence") == b"1"  # type: ignore[misc]
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from match_ratings_worker.calculators.match_outcomes import preview
-from match_ratings_worker.ladder_settings.adopted_settings import system_of
+from match_ratings_worker.ladder_settings.adopted_settings import adopted_system
 from match_ratings_worker.queries import standing
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage.ladder import LadderHandle
@@ -33,7 +33,7 @@ async def stored_players(ladder: LadderHandle, names: Sequence[str], at: int) ->
 
     Raises RedisError, and queries.Unreadable for a state that cannot be read.
     """
-    system = await system_of(ladder.redis, ladder.keys, ladder.system)
+    system = await adopted_system(ladder.redis, ladder.keys, ladder.system)
     found, new = [], []
     for name in names:
         known = await standing(replace(ladder, system=system), name, at)

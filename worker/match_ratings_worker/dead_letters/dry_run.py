@@ -9,10 +9,10 @@ from typing import Final, NamedTuple, Self
 from match_ratings import MatchVoided, Reason
 from match_ratings.messages import Message
 from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
-from match_ratings_worker.ladder_settings.adopted_settings import system_of
-from match_ratings_worker.pipeline.batch import Commit, Entry, Replay, Snapshot
+from match_ratings_worker.ladder_settings.adopted_settings import adopted_system
+from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, ReplayOrigin
 from match_ratings_worker.pipeline.decide_batch import decide
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.validate_message import Problem, digest, message_model, read_message
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.ladder import LadderHandle
@@ -65,7 +65,7 @@ def read_dead_letter(
 
 @dataclass(slots=True)
 class _Case:
-    entry: Entry
+    entry: InboxEntry
     message: Message
 
 
@@ -74,7 +74,7 @@ class DryRun:
 
     def __init__(self, ladder: LadderHandle) -> None:
         self._ladder = ladder
-        self._store = Store(
+        self._store = LadderStore(
             ladder.redis, ladder.name, ladder.system, horizon=ladder.horizon_ms, shadow=ladder.shadow
         )
         #: Receipt key -> digest of the content that would have had its effect by then.
@@ -83,7 +83,7 @@ class DryRun:
     @classmethod
     async def open(cls, ladder: LadderHandle) -> Self:
         """A dry run by the ladder's adopted settings, whatever this process is configured with."""
-        system = await system_of(ladder.redis, ladder.keys, ladder.system)
+        system = await adopted_system(ladder.redis, ladder.keys, ladder.system)
         return cls(replace(ladder, system=system))
 
     async def of(
@@ -110,18 +110,18 @@ class DryRun:
         found = iter([self._decided(case, snapshot) for case in cases])
         return [result if result is not None else next(found) for result in results]
 
-    def _entry(self, letter: DeadLetterEntry, message: Message, force_late: bool) -> Entry:
-        return Entry(
+    def _entry(self, letter: DeadLetterEntry, message: Message, force_late: bool) -> InboxEntry:
+        return InboxEntry(
             letter.id,
             1,
             players=message.player_ids,
             receipt=self._store.keys.receipt_of(message),
             message=message,
             digest=digest(message, self._ladder.system),
-            replay=Replay("", letter.attempts, letter.first_seen, force_late=force_late),
+            replay=ReplayOrigin("", letter.attempts, letter.first_seen, force_late=force_late),
         )
 
-    def _decided(self, case: _Case, snapshot: Snapshot) -> DryRunResult:
+    def _decided(self, case: _Case, snapshot: BatchSnapshot) -> DryRunResult:
         entry = case.entry
         for name in entry.players:  # as if nothing else were in the inbox
             snapshot.players[name].line, snapshot.players[name].passed = [entry.id], 0
@@ -130,11 +130,8 @@ class DryRun:
                 snapshot.receipts[key] = Receipt.in_batch(self._effects[key])
         receipt = snapshot.receipts.get(entry.receipt, NO_RECEIPT)
         failed: dict[str, Exception] = {}
-        ladder, horizon = self._ladder, self._ladder.horizon_ms
-        decided = decide(
-            [entry], snapshot, ladder=ladder.name, system=ladder.system, horizon=horizon, failed=failed
-        )
-        commits = list(decided)
+        rules = LadderRules(self._ladder.name, self._ladder.system, self._ladder.horizon_ms)
+        commits = list(decide([entry], snapshot, rules, failed))
         if failed:
             error = failed[entry.id]
             text = f"rating it raises {type(error).__name__}: {error}"

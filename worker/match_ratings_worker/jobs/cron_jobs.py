@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.pipeline.close_due_periods import close_and_log
 from match_ratings_worker.runtime import WorkerContext
 
@@ -22,10 +23,4 @@ async def close_periods(ctx: dict[str, Any]) -> None:
     """Close the rating periods that are over, by each ladder's adopted settings."""
     context: WorkerContext = ctx["worker"]
     for ladder in context.ladders.values():
-        await close_and_log(
-            context.redis,
-            ladder.name,
-            ladder.system,
-            horizon=context.settings.horizon_ms,
-            keys=context.keys(ladder.name),
-        )
+        await close_and_log(ladder_handle(context.redis, context.settings, ladder))

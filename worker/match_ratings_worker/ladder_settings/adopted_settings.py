@@ -1,4 +1,4 @@
-"""The settings that a ladder is rated by: which are adopted, since when, by whom, and what came before.
+"""The settings that a ladder is rated by: adopted when, by whom and why, and their history.
 
 All workers of a ladder must rate by the same settings, or its ratings would depend on who takes a match.
 So Redis holds one set of them, and the commit script writes nothing for a worker that has others.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,19 +19,17 @@ from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import CommandExecutor
-from match_ratings_worker.storage.stream_ids import parse_stream_id
-from match_ratings_worker.text import quote
+from match_ratings_worker.text import describe_error, quote
 
 __all__ = [
     "Adoption",
     "UnknownSettings",
     "adopt",
     "adopted",
-    "agree",
+    "adopted_system",
+    "ensure_adopted",
     "history",
-    "in_force",
     "settings_digest",
-    "system_of",
 ]
 
 #: Entries of a history that are read; it grows by one with each adoption.
@@ -40,7 +37,7 @@ _LONGEST: Final = 1000
 
 
 class UnknownSettings(Exception):
-    """Adopted settings that this version cannot read; the text is one sentence."""
+    """Raised when this version cannot read adopted settings; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +53,7 @@ class Adoption:
     at: int
     who: str
     why: str
-    #: The last event that the ledger had then: later ones were rated by these settings.
+    #: The ledger's last event then: later ones were rated by these settings.
     after: str
 
     def rating_system(self) -> RatingSystem:
@@ -68,8 +65,7 @@ class Adoption:
         except KeyError:
             why = f"there is no system of this name here, only {', '.join(SYSTEMS)}"
         except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            why = f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
+            why = describe_error(error, whole="")
         msg = f"the adopted settings of system {quote(self.system)} cannot be read here: {why}"
         raise UnknownSettings(msg)
 
@@ -81,13 +77,13 @@ def settings_digest(system: RatingSystem) -> str:
 
 
 async def adopted(redis: Redis, keys: Keys) -> Adoption | None:
-    """What is adopted now; None before the ladder's first worker. Raises RedisError."""
+    """The adopted settings; None before the ladder's first worker. Raises RedisError."""
     fields: dict[bytes, bytes] = await redis.hgetall(keys.settings)  # type: ignore[misc]  # wrong in redis-py
     return _adoption(fields) if fields else None
 
 
-async def system_of(redis: Redis, keys: Keys, configured: RatingSystem) -> RatingSystem:
-    """The system with its adopted settings; the configured one where nothing that can be read is adopted."""
+async def adopted_system(redis: Redis, keys: Keys, configured: RatingSystem) -> RatingSystem:
+    """The system with its adopted settings; `configured` when none are adopted or they cannot be read."""
     adoption = await adopted(redis, keys)
     try:
         return configured if adoption is None else adoption.rating_system()
@@ -101,30 +97,27 @@ async def history(redis: Redis, keys: Keys) -> list[Adoption]:
     return [_adoption(fields) for _, fields in found]
 
 
-def in_force(adoptions: Sequence[Adoption], ledger_id: str) -> Adoption | None:
-    """Whichever of the adoptions (newest first) an event of the ledger was rated by."""
-    place = parse_stream_id(ledger_id)
-    return next((adoption for adoption in adoptions if parse_stream_id(adoption.after) < place), None)
-
-
 async def adopt(
-    executor: CommandExecutor, keys: Keys, system: RatingSystem, *, instead_of: str, who: str, why: str
+    executor: CommandExecutor, keys: Keys, system: RatingSystem, *, expected_digest: str, who: str, why: str
 ) -> bool:
-    """Adopts a system's settings if those with the digest `instead_of` ("" for none) are adopted now.
+    """Adopts a system's settings if those with the digest `expected_digest` ("" for none) are adopted now.
 
     Raises RedisError.
     """
     key_list = (keys.settings, keys.settings_history, keys.outbox)
-    arguments = (instead_of, settings_digest(system), system.name, system.model_dump_json(), who, why)
+    arguments = (expected_digest, settings_digest(system), system.name, system.model_dump_json(), who, why)
     return bool(await _adopt(executor, key_list, arguments))
 
 
-async def agree(executor: CommandExecutor, keys: Keys, system: RatingSystem, digest: str) -> bool:
-    """Whether these settings are the adopted ones; the first worker of a ladder adopts its own."""
+async def ensure_adopted(executor: CommandExecutor, keys: Keys, system: RatingSystem, digest: str) -> bool:
+    """Whether these settings are the adopted ones; a ladder's first worker adopts its own.
+
+    Raises RedisError.
+    """
     current = await executor.call("HGET", keys.settings, "digest")
     if current is None:
         who = f"the first worker ({socket.gethostname()})"
-        if await adopt(executor, keys, system, instead_of="", who=who, why="nothing was adopted"):
+        if await adopt(executor, keys, system, expected_digest="", who=who, why="nothing was adopted"):
             return True
         current = await executor.call("HGET", keys.settings, "digest")
     return bool(current == digest.encode())

@@ -15,14 +15,14 @@ from typing import Any, Final
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import CLOCK_SKEW_MS
 
-__all__ = ["Difference", "Use", "risks", "differences", "flat"]
+__all__ = ["SettingDifference", "LadderUsage", "risks", "differences", "flat"]
 
 #: Before any game, in ms.
 _EVER: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SettingDifference:
     """A setting that is not the same; None where it does not exist."""
 
     setting: str
@@ -31,7 +31,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class LadderUsage:
     """How much a ladder is in use when its settings are changed."""
 
     #: The server's time in ms.
@@ -55,17 +55,17 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def differences(system: str, settings: Mapping[str, Any], here: RatingSystem) -> list[Difference]:
+def differences(system: str, settings: Mapping[str, Any], here: RatingSystem) -> list[SettingDifference]:
     """Field by field what differs between adopted settings and a configured system's, the system first."""
     adopted, own = flat(settings), flat(here.model_dump(mode="json"))
-    found = [Difference("system", system, here.name)] if system != here.name else []
+    found = [SettingDifference("system", system, here.name)] if system != here.name else []
     for name in [*own, *(name for name in adopted if name not in own)]:
         if adopted.get(name) != own.get(name):
-            found.append(Difference(name, adopted.get(name), own.get(name)))
+            found.append(SettingDifference(name, adopted.get(name), own.get(name)))
     return found
 
 
-def risks(old: RatingSystem | None, new: RatingSystem, use: Use) -> list[str]:
+def risks(old: RatingSystem | None, new: RatingSystem, use: LadderUsage) -> list[str]:
     """One sentence for each way in which a change to `new` is unfair to games that have finished.
 
     None is there for a ladder that has rated nothing and for which nothing waits. `old` is None when
@@ -93,7 +93,7 @@ def risks(old: RatingSystem | None, new: RatingSystem, use: Use) -> list[str]:
     return found
 
 
-def _other_system(old: RatingSystem, new: RatingSystem, use: Use) -> list[str]:
+def _other_system(old: RatingSystem, new: RatingSystem, use: LadderUsage) -> list[str]:
     found = []
     if use.rated:
         lost = [name for name in old.state_fields if name not in new.state_fields]

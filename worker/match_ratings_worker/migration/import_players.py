@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 from match_ratings import Cause
 from match_ratings.messages import VERSION
 from match_ratings_worker.migration.player_records import PlayerRecord
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import Number
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.receipts import IMPORTED
@@ -54,7 +54,7 @@ class _Standing(NamedTuple):
 class Importer:
     """Imports players into the ladder of a store."""
 
-    def __init__(self, store: Store, *, horizon: int, replace: bool = False, dry: bool = False) -> None:
+    def __init__(self, store: LadderStore, *, horizon: int, replace: bool = False, dry: bool = False) -> None:
         """`horizon` in ms; with `dry` nothing is written."""
         self._store, self._system = store, store.system
         self._replace, self._dry = replace, dry

@@ -1,7 +1,4 @@
-"""What a worker knows of its messages: entries, what Redis held, and what is to become of them.
-
-Plain values that the store, the engine and the pure rules hand to each other.
-"""
+"""The values that the pipeline's modules hand to each other: messages in hand, stored data, and changes."""
 
 from __future__ import annotations
 
@@ -12,114 +9,25 @@ from typing import Any, Literal, NamedTuple
 
 from match_ratings.messages import Message
 from match_ratings_worker.pipeline.validate_message import Problem
-from match_ratings_worker.rating import State
+from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import DAY_MS
 
 __all__ = [
     "Action",
-    "Change",
+    "BatchSnapshot",
     "Commit",
     "CommitStatus",
-    "Entry",
+    "InboxEntry",
+    "LadderRules",
     "Limits",
-    "Player",
-    "Replay",
-    "Snapshot",
+    "PlayerState",
+    "ReplayOrigin",
+    "StateChange",
 ]
 
 #: What is done with a message, and how it is counted everywhere; `closed` is the end of a rating period.
 Action = Literal["rated", "prize", "void", "not-rated", "duplicate", "dead", "closed"]
-
-
-class Replay(NamedTuple):
-    """A dead letter's past, which goes with its message through a replay."""
-
-    #: The replay's name, a space, and the dead letter's id.
-    tag: str
-    #: How often it was claimed before it became a dead letter.
-    attempts: int
-    first_seen: int
-    #: Edits by people, JSON; "" when there are none.
-    history: str = ""
-    #: Rate it however old it is.
-    force_late: bool = False
-
-
-@dataclass(slots=True)
-class Entry:
-    """A claimed message on its way through this worker."""
-
-    #: Its id in the inbox.
-    id: str
-    #: How often it was claimed or failed, this time included.
-    attempts: int
-    #: The players on whose lines it stands.
-    players: tuple[str, ...] = ()
-    #: The key of its receipt; "" when it has none.
-    receipt: str = ""
-    #: When it was claimed, nothing stood before it: no earlier message with this match id, and none
-    #: on its players' lines.
-    alone: bool = False
-    message: Message | None = None
-    digest: str = ""
-    problem: Problem | None = None
-    #: When a failed rating may be tried again, in ms of the worker's own clock.
-    retry_at: float = 0
-    #: The server's time at the claim, in ms.
-    claimed_at: int = 0
-    #: What the claim read of its players, when nothing else can change it: values and recent games.
-    standings: list[Any] | None = None
-    #: Where it comes from, when it is a dead letter that is replayed.
-    replay: Replay | None = None
-
-
-@dataclass(slots=True)
-class Player:
-    """A player as stored: the state, the count of changes, and the head of the line."""
-
-    state: State
-    sequence: int
-    line: Sequence[str]
-    #: What is wrong with the stored state; None when it can be read.
-    fault: str | None = None
-    #: Finish times in ms of games rated earlier in this batch.
-    fresh: list[int] = field(default_factory=list)
-    #: How many of the line's ids this batch has passed.
-    passed: int = 0
-
-
-@dataclass(slots=True)
-class Snapshot:
-    """What Redis held when the batch was read."""
-
-    #: The server's time in ms.
-    now: int
-    players: dict[str, Player]
-    #: (entry id, player) -> stored ranked games in the 7 days before that entry's match; a text when
-    #: they cannot be read.
-    windows: dict[tuple[str, str], int | str]
-    #: Receipt key -> receipt; those that were not read have none.
-    receipts: dict[str, Receipt]
-    #: Entry id of a void -> the event, JSON, of the match that it takes back.
-    events: dict[str, bytes] = field(default_factory=dict)
-    #: Entry id of a void -> the receipt key of the match that it takes back.
-    match_receipts: dict[str, str] = field(default_factory=dict)
-
-
-class Change(NamedTuple):
-    """A player's new state, as the commit script writes it."""
-
-    #: The count of changes as read, and as written.
-    read: int
-    written: int
-    state: State
-    #: Whether the player stands on the leaderboard.
-    listed: bool
-    #: Whether the window wants tidying: once on each day with a game.
-    tidy: bool
-    #: When the open rating period ends, in ms; 0 when none is open, "" when nothing changes about it.
-    closes_at: int | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +36,129 @@ class Limits:
 
     #: Messages claimed in one step.
     batch: int = 256
-    #: Messages committed in one script call, so that Redis is never held for more than about 2 ms.
+    #: Messages committed in one script call: Redis is held for about 2 ms.
     chunk: int = 64
-    #: Claimed messages that may wait in memory before no more are claimed.
+    #: Claimed messages in memory at which no more are claimed.
     waiting: int = 512
     #: Claims or failures after which a message is a dead letter.
     attempts: int = 10
-    #: How old a match may be, in ms.
+    #: Greatest age of a match, in ms.
     horizon: int = 14 * DAY_MS
-    #: How long a consumer must be silent before its messages are taken over, in ms.
+    #: Silence of a consumer after which its messages are taken over, in ms.
     idle: int = 30_000
+
+
+class LadderRules(NamedTuple):
+    """What a ladder's messages are rated by."""
+
+    ladder: str
+    system: RatingSystem
+    #: Greatest age of a match, in ms.
+    horizon_ms: int
+
+
+class ReplayOrigin(NamedTuple):
+    """The past of a replayed dead letter, sent along with its message."""
+
+    #: The replay's name, a space, and the dead letter's id.
+    tag: str
+    #: Claims before it became a dead letter.
+    attempts: int
+    #: When it first entered the inbox, in ms.
+    first_seen: int
+    #: Edits by people, JSON; "" when there are none.
+    history: str = ""
+    #: Whether it is rated whatever its age.
+    force_late: bool = False
+
+
+@dataclass(slots=True)
+class InboxEntry:
+    """A claimed message on its way through this worker."""
+
+    #: Its id in the inbox.
+    id: str
+    #: Claims and failures, this one included.
+    attempts: int
+    #: The players on whose lines it stands.
+    players: tuple[str, ...] = ()
+    #: The key of its receipt; "" when it has none.
+    receipt: str = ""
+    #: Whether at its claim no earlier message had its effect id and nothing else was on its players' lines.
+    exclusive: bool = False
+    message: Message | None = None
+    digest: str = ""
+    problem: Problem | None = None
+    #: Earliest time of the next attempt after a failure, in ms of the monotonic clock.
+    retry_at: float = 0
+    #: The server's time at the claim, in ms.
+    claimed_at: int = 0
+    #: For each player the stored values and recent games as of the claim, when nobody else can change them.
+    player_states: list[Any] | None = None
+    #: Where it comes from, when it is a replayed dead letter.
+    replay: ReplayOrigin | None = None
+
+
+class StateChange(NamedTuple):
+    """A player's new state, as the commit script writes it."""
+
+    #: The sequence as read, and as written.
+    read: int
+    written: int
+    state: State
+    #: Whether the player is on the leaderboard.
+    listed: bool
+    #: Whether the window is tidied: once on each day with a game.
+    tidy: bool
+    #: End of the open rating period in ms; 0 when none is open, "" when it stays as it is.
+    closes_at: int | str
+
+
+@dataclass(slots=True)
+class PlayerState:
+    """A player's stored state and line, carried forward from message to message of a batch."""
+
+    state: State
+    sequence: int
+    line: Sequence[str]
+    #: Why the stored state cannot be read; None when it can.
+    fault: str | None = None
+    #: Finish times in ms of games rated earlier in this batch.
+    games_in_batch: list[int] = field(default_factory=list)
+    #: Ids of the line that this batch has passed.
+    passed: int = 0
+
+    def is_next(self, entry_id: str) -> bool:
+        """Whether a message is the next on this player's line."""
+        return self.passed < len(self.line) and self.line[self.passed] == entry_id
+
+    def advance(self, change: StateChange | None, commit: Commit) -> None:
+        """Carries the player past the message of a commit, with the change that it made."""
+        if change is not None:
+            self.state, self.sequence = change.state, change.written
+        if commit.action == "rated":
+            self.games_in_batch.append(int(commit.game[1]))
+        elif commit.action == "void":
+            # The games counted when the batch was read include the voided one: nothing more goes.
+            self.line = self.line[: self.passed]
+        self.passed += 1
+
+
+@dataclass(slots=True)
+class BatchSnapshot:
+    """The stored data that a batch needs, read at one moment."""
+
+    #: The server's time in ms.
+    now: int
+    players: dict[str, PlayerState]
+    #: (entry id, player) -> stored ranked games in the window before that entry's match, or an error text.
+    windows: dict[tuple[str, str], int | str]
+    #: Receipt key -> receipt; keys that were not read are missing.
+    receipts: dict[str, Receipt]
+    #: Entry id of a void -> the event, JSON, of the match that it voids.
+    events: dict[str, bytes] = field(default_factory=dict)
+    #: Entry id of a void -> the receipt key of the match that it voids.
+    match_receipts: dict[str, str] = field(default_factory=dict)
 
 
 class CommitStatus(IntEnum):
@@ -153,18 +174,18 @@ class CommitStatus(IntEnum):
 
 @dataclass(slots=True)
 class Commit:
-    """What the commit script is to do with one message, and for the log what it means."""
+    """What the commit script does with one message."""
 
     action: Action
-    entry: Entry
-    #: rated, not-rated: how long the receipt is kept, in ms.
+    entry: InboxEntry
+    #: rated, prize, void, not-rated: how long the receipt is kept, in ms.
     ttl: int = 0
     #: rated, prize, void, closed: the events, JSON; the last is the message's own.
     events: list[bytes] = field(default_factory=list)
-    #: rated, void: the match id and finish time in ms of the game that enters the window; the time is "" when
-    #: the game is taken out, both are "" when it is none.
+    #: rated, void: match id and finish time in ms of the game that enters the window; the time is "" when
+    #: the game is removed, both are "" when there is none.
     game: tuple[str, int | str] = ("", "")
-    #: rated, prize, void, closed: what becomes of each player.
-    changes: list[Change] = field(default_factory=list)
-    #: dead: why.
+    #: rated, prize, void, closed: the change of each player.
+    changes: list[StateChange] = field(default_factory=list)
+    #: dead: what is wrong.
     problem: Problem | None = None

@@ -14,19 +14,18 @@ from typing import Final
 
 import orjson
 import structlog
-from redis.asyncio import Redis
 
 from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings, adopted
-from match_ratings_worker.pipeline.batch import Commit, CommitStatus
-from match_ratings_worker.pipeline.ladder_store import Store
-from match_ratings_worker.pipeline.message_effects import close_period
-from match_ratings_worker.rating import Number, RatingSystem
+from match_ratings_worker.pipeline.batch import Commit, CommitStatus, LadderRules
+from match_ratings_worker.pipeline.close_period import close_period
+from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.rating import Number
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.text import quote
 
-__all__ = ["Closed", "Closing", "adopted_store", "close_and_log"]
+__all__ = ["ClosedPeriod", "PeriodCloser", "adopted_store", "close_and_log"]
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +42,7 @@ _due = Script("find_due_periods")
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class ClosedPeriod:
     """The end of one player's period."""
 
     player: str
@@ -57,12 +56,12 @@ class Closed:
     ended: int
 
 
-class Closing:
+class PeriodCloser:
     """One round of closing a ladder's periods."""
 
     def __init__(
         self,
-        store: Store,
+        store: LadderStore,
         *,
         until: int | None = None,
         grace: int | None = None,
@@ -84,7 +83,7 @@ class Closing:
         self.waiting = 0
         self.until: int | None = None
 
-    async def run(self, seconds: float | None = None) -> AsyncIterator[list[Closed]]:
+    async def run(self, seconds: float | None = None) -> AsyncIterator[list[ClosedPeriod]]:
         """Closes chunk by chunk, for so many seconds at most; gives what was closed. Raises RedisError."""
         started, failed = time.monotonic(), 0
         store, keys = self._store, self._store.keys
@@ -110,18 +109,17 @@ class Closing:
 
     async def _commits(self, names: list[str], end: int, now: int) -> list[Commit]:
         players = await self._store.read_players(names)
+        rules = LadderRules(self._store.ladder, self._store.system, 0)  # no horizon: there is no message
         found = []
         for name, player in players.items():
-            commit = close_period(
-                player, name, ladder=self._store.ladder, system=self._store.system, until=end, now=now
-            )
+            commit = close_period(player, name, rules, end, now)
             if commit is None:
                 self.passed += 1
             else:
                 found.append(commit)
         return found
 
-    async def _carry_out(self, commits: list[Commit], now: int) -> list[Closed]:
+    async def _carry_out(self, commits: list[Commit], now: int) -> list[ClosedPeriod]:
         if not commits:
             return []
         statuses: list[int | str] = [CommitStatus.DONE] * len(commits)
@@ -137,39 +135,34 @@ class Closing:
         ]
 
 
-async def adopted_store(
-    redis: Redis, ladder: str, configured: RatingSystem, *, horizon: int, keys: Keys
-) -> Store:
+async def adopted_store(ladder: LadderHandle) -> LadderStore:
     """A store with the ladder's adopted settings, by which alone periods may be closed.
 
     Raises RedisError, and UnknownSettings when this version cannot read them.
     """
-    adoption = await adopted(redis, keys)
-    system = configured if adoption is None else adoption.rating_system()
-    return Store(redis, ladder, system, horizon=horizon, shadow=keys.shadow)
+    adoption = await adopted(ladder.redis, ladder.keys)
+    system = ladder.system if adoption is None else adoption.rating_system()
+    return LadderStore(ladder.redis, ladder.name, system, horizon=ladder.horizon_ms, shadow=ladder.shadow)
 
 
-async def close_and_log(
-    redis: Redis, ladder: str, configured: RatingSystem, *, horizon: int, keys: Keys
-) -> None:
-    """Closes what is over on one ladder, within part of a minute; what goes wrong is logged."""
+async def close_and_log(ladder: LadderHandle) -> None:
+    """Closes the periods of a ladder that are over, for 40 s at most; logs what goes wrong."""
     try:
-        store = await adopted_store(redis, ladder, configured, horizon=horizon, keys=keys)
-        closing = Closing(store)
+        closing = PeriodCloser(await adopted_store(ladder))
         async for _ in closing.run(_SECONDS):
             pass
     except (UnknownSettings, RuntimeError, *CONNECTION_ERRORS) as error:
-        log.warning("rating periods are not closed", ladder=ladder, error=quote(str(error), 300))
+        log.warning("rating periods are not closed", ladder=ladder.name, error=quote(str(error), 300))
         return
     if closing.closed:
-        log.info("closed rating periods", ladder=ladder, players=closing.closed, until=closing.until)
+        log.info("closed rating periods", ladder=ladder.name, players=closing.closed, until=closing.until)
 
 
-def _closed(commit: Commit) -> Closed:
+def _closed(commit: Commit) -> ClosedPeriod:
     event = orjson.loads(commit.events[0])
     (part,) = event["players"]
     games = int(part.get("figures", {}).get("period_games_before", 0))
-    return Closed(
+    return ClosedPeriod(
         part["player"],
         part["before"],
         part["change"],

@@ -1,4 +1,4 @@
-"""The loop around an engine, one for each ladder: work, wait, take over, and sit out a lost Redis."""
+"""Runs a batch processor: works, waits, takes over stale messages, and reconnects to a lost Redis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 
 from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Side
+from match_ratings_worker.pipeline.ladder_store import Admission
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.text import quote
 
@@ -20,17 +20,17 @@ __all__ = ["StreamConsumer"]
 
 log = structlog.get_logger(__name__)
 
-#: How often an intake looks for workers that are gone, in seconds; an idle one wakes as often.
+#: Interval of looking for workers that are gone, in seconds; an idle consumer wakes as often.
 _TICK = 1.0
 #: First and longest pause between two looks at messages that wait for another worker's, in seconds.
 _BLOCKED: Final = (0.001, 0.02)
-#: How long nothing may move before lines are checked for messages that are gone, in seconds.
+#: Time without progress after which lines are checked for deleted messages, in seconds.
 _STUCK = 2.0
 #: First and longest pause between two tries to reach Redis, in seconds.
 _AWAY: Final = (0.05, 2.0)
 
 #: Why a worker must stay out of a ladder.
-_WHY_NOT: dict[Side, str] = {
+_WHY_NOT: dict[Admission, str] = {
     "live": "workers that are authoritative rate this ladder, or have done so; a shadow would take their "
     "matches away",
     "shadow": "this ladder has a shadow, which takes the matches; stop its workers and run "
@@ -40,7 +40,7 @@ _WHY_NOT: dict[Side, str] = {
 
 
 class StreamConsumer:
-    """Runs an engine until it is told to stop."""
+    """Runs a batch processor for one ladder until `stop`."""
 
     def __init__(self, engine: BatchProcessor) -> None:
         self.engine = engine
@@ -50,25 +50,25 @@ class StreamConsumer:
         self._stop = asyncio.Event()
         self._next_tick = 0.0
         self._disagreed = False
-        self._side: Side = "entered"
+        self._admission: Admission = "entered"
 
     def busy_share(self) -> float:
-        """The share of the time since the last call, 0..1, in which there was work to do."""
+        """The share of the time since the last call, 0-1, that was spent working."""
         since, busy = self._measured
         self._measured = (time.monotonic(), self.busy_seconds)
         passed = self._measured[0] - since
         return min((self.busy_seconds - busy) / passed, 1.0) if passed > 0 else 0.0
 
     def stop(self) -> None:
-        """Asks for the end: the batch in hand is finished, then `run` leaves the group and returns."""
+        """Requests a stop: `run` finishes the batch in hand, leaves the group and returns."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Rates matches until `stop`; a lost or restarting Redis is waited for, however long."""
+        """Rates matches until `stop`; waits for a lost or restarting Redis however long."""
         away = Backoff(*_AWAY)
         while not self._stop.is_set():
             try:
-                if not await self._entered() or not await self._agreed():
+                if not await self._joined() or not await self._settings_agree():
                     continue
                 await self.engine.claim_own()
                 if away.started:
@@ -77,12 +77,12 @@ class StreamConsumer:
                 await self._work()
             except Exception as error:
                 # What was claimed stays claimed; it is read again when all is well.
-                self.engine.forget()
-                self._say(error, again=away.started)
+                self.engine.reset()
+                self._log_error(error, again=away.started)
                 await self._sleep(away.next_pause())
         try:
-            if self._side == "entered":
-                await self.engine.leave()
+            if self._admission == "entered":
+                await self.engine.shut_down()
         except CONNECTION_ERRORS as error:
             log.warning(
                 "stopped without Redis; the others take over later",
@@ -90,34 +90,34 @@ class StreamConsumer:
                 error=quote(str(error), 200),
             )
 
-    def _say(self, error: Exception, *, again: bool) -> None:
+    def _log_error(self, error: Exception, *, again: bool) -> None:
         about = {"ladder": self.engine.ladder, "error": quote(str(error), 200)}
         if isinstance(error, ResponseError) and "OTHERSETTINGS" in str(error):
             return  # said when the settings are compared
         if isinstance(error, ResponseError) and "NOGROUP" in str(error):
-            log.warning("the consumer group was gone and is made anew", ladder=self.engine.ladder)
+            log.warning("the consumer group was missing and is created again", ladder=self.engine.ladder)
         elif not isinstance(error, CONNECTION_ERRORS):
             log.exception("unexpected error, retrying", **about)
         elif not again:
             log.warning("Redis unavailable, retrying", **about)
 
-    async def _entered(self) -> bool:
-        """Whether the ladder is this worker's side's, and its group is there; waits a while if not."""
-        side = await self.engine.store.join_group()
-        if side != self._side:
-            if side == "entered":
+    async def _joined(self) -> bool:
+        """Joins the consumer group; sleeps and returns False if the ladder belongs to the other mode."""
+        admission = await self.engine.store.join_group()
+        if admission != self._admission:
+            if admission == "entered":
                 log.info("the ladder is free now", ladder=self.engine.ladder)
             else:
-                log.error(f"not rating: {_WHY_NOT[side]}", ladder=self.engine.ladder)
-        self._side = side
-        if side == "entered":
+                log.error(f"not rating: {_WHY_NOT[admission]}", ladder=self.engine.ladder)
+        self._admission = admission
+        if admission == "entered":
             return True
         await self._sleep(_TICK)
         return False
 
-    async def _agreed(self) -> bool:
-        """Whether the ladder is rated by this worker's settings; waits a while when it is not."""
-        if await self.engine.store.agree():
+    async def _settings_agree(self) -> bool:
+        """Whether the ladder is rated by this worker's settings; sleeps if not."""
+        if await self.engine.store.ensure_adopted():
             if self._disagreed:
                 log.info("the ladder's settings are this worker's again", ladder=self.engine.ladder)
             self._disagreed = False
@@ -128,7 +128,7 @@ class StreamConsumer:
                 "see match-ratings ladder diff and ladder adopt",
                 ladder=self.engine.ladder,
             )
-            await self.engine.leave()
+            await self.engine.shut_down()
         self._disagreed = True
         await self._sleep(_TICK)
         return False
@@ -140,13 +140,13 @@ class StreamConsumer:
             started = time.monotonic()
             if started >= self._next_tick:
                 self._next_tick = started + _TICK
-                if not await engine.store.agree():  # before others' messages are taken over in vain
-                    engine.forget()
+                if not await engine.store.ensure_adopted():  # before messages are taken over in vain
+                    engine.reset()
                     return
                 if await engine.claim_stale():
                     self._next_tick = started  # there may be more
                 if engine.waiting and started - moved_at > _STUCK:
-                    await engine.heal()
+                    await engine.unblock()
             # The next messages are claimed while the present ones are rated and committed.
             came, done = await _both(engine.claim_new(), engine.settle(probe=blocked))
             now = time.monotonic()
@@ -188,7 +188,7 @@ class StreamConsumer:
 
 
 async def _both(first: Coroutine[Any, Any, int], second: Coroutine[Any, Any, int]) -> tuple[int, int]:
-    """Awaits both to their end, then raises what either raised."""
+    """Awaits both to their ends, then raises the error of either."""
     beside = asyncio.create_task(first)
     try:
         two = await second

@@ -1,4 +1,4 @@
-"""Reads a raw message and says what it is, or why it cannot be rated. Pure: no I/O, no clock."""
+"""Validates a raw message: the message, or why it cannot be rated. Pure: no I/O, no clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.text import describe_problem, printable, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS
 
-__all__ = ["Problem", "digest", "message_model", "read_message"]
+__all__ = ["Problem", "digest", "message_model", "misread_by_parsers", "read_message", "too_large"]
 
 #: Message kind -> model.
 _MODELS: Final[dict[str, type[Message]]] = {model.kind: model for model in MESSAGE_TYPES.values()}
@@ -38,19 +38,16 @@ def read_message(
     kind: str,
     now: int,
     horizon: int,
-    size: int | None = None,
     force_late: bool = False,
 ) -> Message | Problem:
-    """The message in `raw`, or the problem with it.
+    """The message in `raw`, or the problem with it; None stands for an entry without a message.
 
-    `kind` is what the claim took it for ("match", "tournament", "void", or "" when it could not read it),
-    `now` the server's time and `horizon` the age up to which a match is rated, both in ms; `size` is
-    the message's size in bytes where the bytes themselves were too many to fetch. With `force_late`
-    no match is too old: somebody has made sure that it was not rated.
+    `kind` is a message kind by the claim script, or "" when the script could not read the message.
+    `now` is the server's time and `horizon` the greatest age of a match, both in ms. With `force_late` no
+    match is too old: somebody has made sure that it was not rated.
     """
-    size = len(raw) if raw is not None else size or 0
-    if size > MAX_MESSAGE_BYTES:
-        return Problem(Reason.MALFORMED, f"message: {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed")
+    if raw is not None and len(raw) > MAX_MESSAGE_BYTES:
+        return too_large(len(raw))
     if raw is None:
         return Problem(Reason.MALFORMED, "message: the stream entry has no field of this name")
     try:
@@ -60,9 +57,7 @@ def read_message(
     if message.version > VERSION:
         return _unsupported(message.version)
     if not kind:
-        return Problem(
-            Reason.MALFORMED, "message: its players or id are read differently by different parsers"
-        )
+        return misread_by_parsers()
     if message.ladder != ladder:
         return Problem(
             Reason.WRONG_LADDER,
@@ -83,6 +78,16 @@ def read_message(
             f"at most {horizon / DAY_MS:g} days are allowed",
         )
     return message
+
+
+def too_large(size: int) -> Problem:
+    """The problem of a message of `size` bytes, more than are allowed."""
+    return Problem(Reason.MALFORMED, f"message: {size} bytes; at most {MAX_MESSAGE_BYTES} are allowed")
+
+
+def misread_by_parsers() -> Problem:
+    """The problem of a message that the claim script read otherwise than Python does."""
+    return Problem(Reason.MALFORMED, "message: its players or id are read differently by different parsers")
 
 
 def digest(message: Message, system: RatingSystem) -> str:

@@ -20,7 +20,7 @@ from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger.archive_and_trim import open_archiver
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
 from match_ratings_worker.runtime.prometheus_metrics import Metrics
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS, connect, open_pipelined
@@ -63,7 +63,7 @@ class WorkerContext:
         host = socket.gethostname()
         for ladder in self.ladders.values():
             name = f"{host}:{os.getpid()}:{secrets.token_hex(4)}"
-            store = Store(
+            store = LadderStore(
                 self.redis,
                 ladder.name,
                 ladder.system,
@@ -117,7 +117,7 @@ class WorkerContext:
     async def add_dead_letter(
         self, raw: bytes, reason: Reason, detail: str, ladder: str | None = None
     ) -> None:
-        """Store a message that came by a job and cannot be passed on as a dead letter.
+        """LadderStore a message that came by a job and cannot be passed on as a dead letter.
 
         It goes to `ladder`, or to the first ladder configured when that one is not.
         """

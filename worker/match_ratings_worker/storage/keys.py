@@ -109,10 +109,11 @@ class Keys:
         """The key of a match's receipt."""
         return self.receipt_ + match_id
 
-    def receipt_prefix(self, kind: MessageKind) -> str:
-        """The key of a receipt without the id that the message's effect hangs on."""
-        return {"match": self.receipt_, "tournament": self.prize_receipt_, "void": self.void_receipt_}[kind]
+    @property
+    def receipt_prefixes(self) -> dict[MessageKind, str]:
+        """Message kind -> the key of a receipt without the effect id."""
+        return {"match": self.receipt_, "tournament": self.prize_receipt_, "void": self.void_receipt_}
 
     def receipt_of(self, message: Message) -> str:
         """The key of the receipt of a message."""
-        return self.receipt_prefix(message.kind) + message.effect_id
+        return self.receipt_prefixes[message.kind] + message.effect_id

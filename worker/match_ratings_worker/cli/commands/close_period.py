@@ -23,7 +23,7 @@ from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings
-from match_ratings_worker.pipeline.close_due_periods import Closed, Closing, adopted_store
+from match_ratings_worker.pipeline.close_due_periods import ClosedPeriod, PeriodCloser, adopted_store
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
@@ -66,23 +66,21 @@ def close_period(
         Column("player"),
     )
 
-    def show(closed: list[Closed]) -> None:
+    def show(closed: list[ClosedPeriod]) -> None:
         if json:
             for item in closed:
                 print_json(asdict(item))
         elif dry_run:
             table.add(_row(item) for item in closed)
 
-    async def act(handle: LadderHandle) -> tuple[str, RatingSystem, Closing]:
+    async def act(handle: LadderHandle) -> tuple[str, RatingSystem, PeriodCloser]:
         await _check(handle, wanted, early=early)
         try:
-            store = await adopted_store(
-                handle.redis, handle.name, handle.system, horizon=handle.horizon_ms, keys=handle.keys
-            )
+            store = await adopted_store(handle)
         except UnknownSettings as error:
             raise CommandError(str(error), ExitCode.WRONG_INPUT) from None
         grace = None if wanted is None else 0
-        closing = Closing(store, until=wanted, grace=grace, early=early, dry=dry_run)
+        closing = PeriodCloser(store, until=wanted, grace=grace, early=early, dry=dry_run)
         with spinner("Closing"):
             try:
                 async for closed in closing.run():
@@ -116,7 +114,7 @@ async def _check(ladder: LadderHandle, until: int | None, *, early: bool) -> Non
         raise CommandError(text, ExitCode.WRONG_INPUT)
 
 
-def _row(item: Closed) -> tuple[str, ...]:
+def _row(item: ClosedPeriod) -> tuple[str, ...]:
     return (
         format_number(item.before),
         format_change(item.change),

@@ -29,7 +29,7 @@ from match_ratings_worker.migration import (
     csv_lines,
     json_lines,
 )
-from match_ratings_worker.pipeline.ladder_store import Store
+from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.queries import server_time
 from match_ratings_worker.storage.connection import open_pipelined
 from match_ratings_worker.storage.ladder import LadderHandle
@@ -112,7 +112,7 @@ class _Import:
         with progress_bar(in_bytes=True) as progress:
             await self._check(reader, progress)
         executor, horizon = open_pipelined(url, ladder.keys.inbox), ladder.horizon_ms
-        store = Store(
+        store = LadderStore(
             ladder.redis,
             ladder.name,
             ladder.system,
@@ -208,7 +208,7 @@ class _Import:
             raise CommandError(text, ExitCode.FAILED)
 
 
-async def _join(store: Store) -> None:
+async def _join(store: LadderStore) -> None:
     """Prepares the ladder, or its shadow, to be written to. Raises CommandError."""
     if store.keys.shadow:
         side = await store.join_group()
@@ -218,7 +218,7 @@ async def _join(store: Store) -> None:
         if side != "entered":
             text = f"the shadow of ladder {store.ladder} is being cleared; run shadow clear to its end"
             raise CommandError(text, ExitCode.FAILED)
-    if not await store.agree():
+    if not await store.ensure_adopted():
         raise _other_settings(store.ladder)
 
 

@@ -24,7 +24,13 @@ from match_ratings_worker.cli.options import WhoOption, YesOption, ask, user_nam
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.ladder_settings import adopted_settings
 from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
-from match_ratings_worker.ladder_settings.settings_diff import Difference, Use, differences, flat, risks
+from match_ratings_worker.ladder_settings.settings_diff import (
+    LadderUsage,
+    SettingDifference,
+    differences,
+    flat,
+    risks,
+)
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
@@ -136,7 +142,7 @@ def adopt(
     async def write(handle: LadderHandle) -> bool:
         expected = "" if adoption is None else adoption.digest
         return await adopted_settings.adopt(
-            handle.executor, handle.keys, handle.system, instead_of=expected, who=author, why=why
+            handle.executor, handle.keys, handle.system, expected_digest=expected, who=author, why=why
         )
 
     if changed and not run_on_ladder(installation, ladder, write):
@@ -154,14 +160,14 @@ async def _read_history(ladder: LadderHandle) -> tuple[Adoption | None, list[Ado
     return adoption, await adopted_settings.history(ladder.redis, ladder.keys)
 
 
-async def _read_use(ladder: LadderHandle) -> tuple[Adoption | None, Use]:
+async def _read_use(ladder: LadderHandle) -> tuple[Adoption | None, LadderUsage]:
     """Read the adopted settings, and the figures that say whether a change of them is safe."""
     redis, keys = ladder.redis, ladder.keys
     adoption = await adopted_settings.adopted(redis, keys)
     counts: dict[bytes, bytes] = await redis.hgetall(keys.counts)  # type: ignore[misc]  # wrong in redis-py
     rated = sum(int(counts.get(name, 0)) for name in (b"rated", b"prize")) or await redis.xlen(keys.outbox)
     waiting, held = await redis.xlen(keys.inbox), await redis.zcard(keys.open_periods)
-    return adoption, Use(await server_time(redis, keys.inbox), rated, waiting, held)
+    return adoption, LadderUsage(await server_time(redis, keys.inbox), rated, waiting, held)
 
 
 def _settings(adoption: Adoption) -> dict[str, Any]:
@@ -176,11 +182,11 @@ def _document(adoption: Adoption) -> dict[str, Any]:
     return {**asdict(adoption), "settings": _settings(adoption)}
 
 
-def _differences(adoption: Adoption, configured: RatingSystem) -> list[Difference]:
+def _differences(adoption: Adoption, configured: RatingSystem) -> list[SettingDifference]:
     return differences(adoption.system, _settings(adoption), configured)
 
 
-def _dangers(adoption: Adoption, configured: RatingSystem, use: Use) -> list[str]:
+def _dangers(adoption: Adoption, configured: RatingSystem, use: LadderUsage) -> list[str]:
     if adoption.digest == settings_digest(configured):
         return []
     try:
@@ -215,7 +221,7 @@ def _print_adoption(ladder: str, adoption: Adoption, history: Sequence[Adoption]
     )
 
 
-def _print_differences(found: list[Difference]) -> None:
+def _print_differences(found: list[SettingDifference]) -> None:
     table = Table(Column("setting"), Column("adopted"), Column("this configuration"))
     table.add(
         (
