@@ -115,7 +115,7 @@ class DeadLetterStore:
         keys = self._keys
         moved = await self._replay(
             self._ladder.executor,
-            (keys.dead_letters, keys.inbox, keys.run_ + replay_name, keys.corrections, keys.games_),
+            (keys.dead_letters, keys.inbox, keys.replay_ + replay_name, keys.corrections, keys.games_),
             args,
         )
         return [inbox_id.decode() for inbox_id in moved]

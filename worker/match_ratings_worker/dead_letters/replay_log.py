@@ -79,7 +79,7 @@ class ReplayLog:
             raise ValueError(msg)
         self._letters = DeadLetterStore(ladder)
         self._redis = ladder.redis
-        self._key = ladder.keys.run_ + name
+        self._key = ladder.keys.replay_ + name
         #: The newest letter that belongs to the replay.
         self.until = "0-0"
         self.in_flight: dict[str, InFlight] = {}

@@ -66,7 +66,7 @@ class LadderStore:
         self._read_keys = (keys.player_, keys.games_, keys.line_, keys.outbox)
         self._commit_keys = (
             *(keys.inbox, keys.outbox, keys.dead_letters, keys.leaderboard, keys.counts, keys.player_),
-            *(keys.games_, keys.line_, keys.open_periods, keys.run_, keys.settings),
+            *(keys.games_, keys.line_, keys.open_periods, keys.replay_, keys.settings),
         )
 
     async def join_group(self) -> Admission:

@@ -34,8 +34,8 @@ class Keys:
         "player_",
         "prize_receipt_",
         "receipt_",
+        "replay_",
         "restored",
-        "run_",
         "settings",
         "settings_history",
         "shadow",
@@ -85,7 +85,7 @@ class Keys:
         #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).
         self.archive = f"{scope}:archive"
         #: Hash: a replay's dead letters -> what became of each; kept for a week.
-        self.run_ = f"{scope}:replay:"
+        self.replay_ = f"{scope}:replay:"
         #: Stream: the histories of messages that people changed and then replayed.
         self.corrections = f"{scope}:corrections"
         #: Stream: dead letters that people took out for good, with who, when and why.
