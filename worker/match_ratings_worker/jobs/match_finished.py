@@ -48,7 +48,7 @@ async def match_finished(ctx: dict[str, Any], payload: Any) -> None:
 
 
 async def store_unreadable_job(ctx: dict[str, Any], raw: str, reason: str, detail: str) -> None:
-    """Store a job that could not be read as a dead letter; `raw` is its bytes in base 64."""
+    """Make a dead letter of a job that could not be read; `raw` is its bytes in base 64."""
     context: WorkerContext = ctx["worker"]
     message = base64.b64decode(raw)
     await retry_while_unavailable(lambda: context.add_dead_letter(message, Reason(reason), detail))

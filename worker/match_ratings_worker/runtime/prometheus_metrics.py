@@ -22,12 +22,12 @@ from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.units import DAY_MS, now_ms
 
-__all__ = ["GAUGES", "INTERVAL", "SETTLED", "Metrics"]
+__all__ = ["GAUGES", "SETTLED", "Metrics"]
 
 log = structlog.get_logger(__name__)
 
 #: Seconds between two measurements of a ladder.
-INTERVAL: Final = 5.0
+_INTERVAL: Final = 5.0
 
 #: Gauge -> meaning; each has the label `ladder`.
 GAUGES: Final = {
@@ -94,7 +94,7 @@ class Metrics(Collector):
                     await self._measure(consumer)
                 except CONNECTION_ERRORS:
                     continue
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(_INTERVAL)
 
     def collect(self) -> Iterator[Metric]:
         """The figures of all ladders, for one scrape."""

@@ -29,7 +29,7 @@ from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.server_checks import server_warnings
 from match_ratings_worker.text import quote
 
-__all__ = ["WorkerContext", "limits_from", "retry_while_unavailable"]
+__all__ = ["WorkerContext", "retry_while_unavailable"]
 
 log = structlog.get_logger(__name__)
 
@@ -71,7 +71,7 @@ class WorkerContext:
                 executor=open_pipelined(self.settings.redis_url, Keys(ladder.name).inbox),
                 shadow=self.settings.shadow,
             )
-            engine = BatchProcessor(store, ladder.name, ladder.system, name, limits_from(self.settings))
+            engine = BatchProcessor(store, ladder.name, ladder.system, name, _limits(self.settings))
             consumer = StreamConsumer(engine)
             self.consumers.append(consumer)
             self._tasks.append(asyncio.create_task(consumer.run(), name=f"ladder {ladder.name}"))
@@ -114,19 +114,14 @@ class WorkerContext:
         """A ladder's keys; its shadow's when this process rates beside another rater."""
         return Keys(ladder, shadow=self.settings.shadow)
 
-    async def add_dead_letter(
-        self, raw: bytes, reason: Reason, detail: str, ladder: str | None = None
-    ) -> None:
-        """LadderStore a message that came by a job and cannot be passed on as a dead letter.
-
-        It goes to `ladder`, or to the first ladder configured when that one is not.
-        """
-        keys = self.keys(ladder if ladder in self.ladders else next(iter(self.ladders)))
-        await add_dead_letter(self.redis, keys, raw, reason, detail)
-        log.warning("dead letter", reason=reason.value, detail=detail)
+    async def add_dead_letter(self, raw: bytes, reason: Reason, detail: str) -> None:
+        """Make a dead letter, of the first ladder configured, of a message that came by a job."""
+        ladder = next(iter(self.ladders))
+        await add_dead_letter(self.redis, self.keys(ladder), raw, reason, detail)
+        log.warning("dead letter", ladder=ladder, reason=reason.value, detail=detail)
 
 
-def limits_from(settings: Settings) -> Limits:
+def _limits(settings: Settings) -> Limits:
     """The limits of the pipeline, from the settings."""
     return Limits(
         batch=settings.batch,
