@@ -55,6 +55,12 @@ def test_each_command_has_help(call: Any, command: str) -> None:
     assert result.code == 0 and result.out.startswith(f"Usage: match-ratings {command}") and not result.err
 
 
+@pytest.mark.parametrize("command", ["submit", "dead-letters replay", "period", "worker", "shadow clear"])
+def test_help_names_arguments_without_types(call: Any, command: str) -> None:
+    result = call(*command.split(), "--help")
+    assert result.code == 0 and not set("<>{}") & set(result.out)
+
+
 def test_the_help_starts_without_the_heavy_modules() -> None:
     code = (
         "import sys; from match_ratings_worker.cli.app import call; call(['--help']);"

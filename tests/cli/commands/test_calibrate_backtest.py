@@ -116,7 +116,7 @@ def test_a_backtest_compares_two_systems(call: Call, file: Path) -> None:
     for words in ("now: backgammon", "tried: glicko2", "log loss", "5 % to 95 %", "swing in a week, largest"):
         assert words in shown.stdout
     found = call(
-        "backtest", str(file), "--set", "divisor=400", "--set", "k=64", "--heaviest", "3", "--json"
+        "backtest", str(file), "--set", "divisor=400", "--set", "k=64", "--most-active", "3", "--json"
     ).json
     assert found["tried"]["settings"]["divisor"] == 400 and found["tried"]["settings"]["k"] == 64
     assert found["tried"]["spread"]["deviation"] > 0 and found["tried"]["swing"]["players"] == 3
@@ -157,7 +157,11 @@ def test_a_backtest_with_identical_settings_finds_no_difference(call: Call, file
         (["backtest", "FILE", "--system", "elo"], 2, '--system: "elo" is not allowed; use one of'),
         (["backtest", "FILE", "--rules", "9"], 2, '--rules: "9" is not allowed; backgammon has 1.0,'),
         (["backtest", "FILE", "--system", "fide", "--min-games", "9999"], 1, "no matches that both predict"),
-        (["backtest", "FILE", "--system", "fide", "--heaviest", "0"], 2, '--heaviest: "0" is not allowed'),
+        (
+            ["backtest", "FILE", "--system", "fide", "--most-active", "0"],
+            2,
+            '--most-active: "0" is not allowed',
+        ),
         (["calibrate", "FILE", "--min-games", "9999"], 1, "there are no matches to look at"),
         (["calibrate", "FILE", "--width", "0"], 2, '--width: "0" is not allowed; use a number from 1'),
         (["calibrate", "FILE", "--since", "ever"], 2, '--since: "ever" is not allowed; use a time'),

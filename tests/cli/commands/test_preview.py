@@ -76,7 +76,7 @@ def test_a_ladders_settings_are_taken_from_its_configuration(tmp_path: Path) -> 
 
 def test_an_idle_players_deviation_has_grown() -> None:
     about = ("preview", "--system", "glicko2", "--rating", "1500", "--opponent", "1500", "--rd", "60,60")
-    event = command(*about, "--with", "idle_days=100", "--explain", "win", "--json").json["event"]
+    event = command(*about, "--figure", "idle_days=100", "--explain", "win", "--json").json["event"]
     first, second = event["players"]
     assert first["figures"]["rd"] > 60 == second["figures"]["rd"]
 
@@ -99,8 +99,8 @@ def test_an_idle_players_deviation_has_grown() -> None:
             '--rd: "rd" is not a figure',
         ),
         (
-            ["preview", "--rating", "1", "--opponent", "1", "--with", "sigma=3"],
-            '--with: "sigma" is not a figure of a player; backgammon has games, recent_games, idle_days',
+            ["preview", "--rating", "1", "--opponent", "1", "--figure", "sigma=3"],
+            '--figure: "sigma" is not a figure of a player; backgammon has games, recent_games, idle_days',
         ),
         (
             ["preview", "--rating", "1", "--opponent", "1", "--recent-games", "1,2,3"],
@@ -165,7 +165,10 @@ def test_an_idle_players_deviation_has_grown() -> None:
             ["period", "--system", "fibs", "--rating", "1500", "1500:1"],
             "length: None is not allowed; fibs does",
         ),
-        (["period", "--rating", "1", "1:1", "--with", "games=1,2"], "--with: a second number is not allowed"),
+        (
+            ["period", "--rating", "1", "1:1", "--figure", "games=1,2"],
+            "--figure: a second number is not allowed",
+        ),
         (
             ["period", "--rating", "1500", "--file", "/nosuch"],
             '--file: "/nosuch" cannot be read',
@@ -225,7 +228,7 @@ def test_wrong_files(tmp_path: Path, text: str, words: str) -> None:
 
 def test_one_after_another_counts_the_games_before() -> None:
     found = command(
-        "period", "--rating", "1500", "--with", "recent_games=49", "1500:1", "1500:1", "--json"
+        "period", "--rating", "1500", "--figure", "recent_games=49", "1500:1", "1500:1", "--json"
     ).json
     assert [game["k"] for game in found["games"]] == [32, 16]
     assert found["games"][0]["after"] == 1516 and not found["together"]

@@ -209,7 +209,7 @@ def test_the_400_point_rule_is_judged_for_each_player() -> None:
     ],
 )
 def test_k_by_the_rules(rating: str, figures: tuple[str, ...], k: int) -> None:
-    given = [option for text in figures for option in ("--with", text)]
+    given = [option for text in figures for option in ("--figure", text)]
     about = ("--system", "fide", "--rating", rating, "--opponent", "2000", "--at", "2026-12-31T23:00:00Z")
     assert previews(*about, *given)[0]["first"]["k"] == k
     assert previews(*about, *given, "--k", "17")[0]["first"]["k"] == 17
@@ -283,7 +283,7 @@ def test_a_first_rating() -> None:
 def test_fibs() -> None:
     assert done("systems", "fibs").json["start"] == {"rating": 1500.0, "experience": 0.0}
     new = ("--system", "fibs", "--rating", "1500", "--opponent", "1500")
-    old = (*new, "--with", "experience=400,400")
+    old = (*new, "--figure", "experience=400,400")
     assert changes(*old, "--length", "1")["win"] == pytest.approx((2.0, -2.0))
     assert changes(*new, "--length", "1")["win"][0] == pytest.approx(9.98)
     assert changes(*new, "--length", "9")["win"][0] == pytest.approx(29.46)
@@ -300,7 +300,7 @@ def test_fibs_tables() -> None:
         assert [round(row["first"]["expected"], 3) for row in rows] == shares
     for lead, pairs in vectors("fibs")["win_lose"].items():
         about = ("--system", "fibs", "--rating", "1500", "--opponent", str(1500 + int(lead)))
-        rows = previews(*about, "--with", "experience=1000,1000", "--length", "1,3,5,7,9")
+        rows = previews(*about, "--figure", "experience=1000,1000", "--length", "1,3,5,7,9")
         found = [row["first"]["change"] for row in rows]
         assert found == [pytest.approx(value, abs=0.05001) for pair in pairs for value in pair]
 
@@ -327,7 +327,7 @@ def test_glicko() -> None:
         "1500",
         "--rd",
         "50,50",
-        "--with",
+        "--figure",
         "idle_days=3000",
     )
     assert long["players"][0]["figures"]["rd"] == pytest.approx(350)
@@ -338,7 +338,7 @@ def test_glicko() -> None:
 
 
 def test_glicko_2() -> None:
-    about = ("--system", "glicko2", "--rating", "1500", "--rd", "200", "--with", "volatility=0.06")
+    about = ("--system", "glicko2", "--rating", "1500", "--rd", "200", "--figure", "volatility=0.06")
     found = period(*about, "--set", "tau=0.5", *PAPER)
     # The paper's intermediate values are rounded.
     assert found["after"] == pytest.approx(1464.05, abs=0.01)
@@ -369,7 +369,7 @@ def test_lichess() -> None:
         white, black = case["white_before"], case["black_before"]
         rows = previews(
             *("--system", "glicko2", "--rating", str(white[0]), "--opponent", str(black[0])),
-            *("--rd", f"{white[1]},{black[1]}", "--with", f"volatility={white[2]},{black[2]}"),
+            *("--rd", f"{white[1]},{black[1]}", "--figure", f"volatility={white[2]},{black[2]}"),
         )
         result = {"1": "win", "0": "loss", "0.5": "draw"}[name.rpartition("score ")[2]]
         (row,) = [row for row in rows if row["result"] == result]

@@ -23,7 +23,7 @@ __all__ = [
     "RulesOption",
     "SetOption",
     "SystemOption",
-    "WithOption",
+    "FigureOption",
     "choose_system",
     "figures_of",
     "state_of",
@@ -52,10 +52,10 @@ AtOption = Annotated[
     typer.Option("--at", metavar="TIME", help="When it finishes, with an offset; now by default."),
 ]
 KOption = Annotated[str | None, typer.Option("--k", metavar="N", help="The same as --set k=N.")]
-WithOption = Annotated[
+FigureOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--with",
+        "--figure",
         metavar="NAME=A[,B]",
         help="A figure of the player, and after a comma the opponent's: games, recent_games, idle_days, and "
         "the system's own, such as rd, volatility, experience, peak, birth_year. May be repeated.",
@@ -163,10 +163,10 @@ def candidate_system(
 def figures_of(
     system: RatingSystem, texts: Iterable[str], named: dict[str, str | None]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The figures of `--with` for both players; `named` are those that have an option of their own."""
+    """The figures of `--figure` for both players; `named` are those that have an option of their own."""
 
     found: tuple[dict[str, float], dict[str, float]] = ({}, {})
-    pairs = [("--with", *text.partition("=")[::2]) for text in texts]
+    pairs = [("--figure", *text.partition("=")[::2]) for text in texts]
     pairs += [(f"--{name.replace('_', '-')}", name, text) for name, text in named.items() if text is not None]
     for option, name, text in pairs:
         known = (*_COMMON, *system.state_fields)
@@ -177,7 +177,9 @@ def figures_of(
             )
         low = 0.0 if name in _COMMON else None
         whole = name in ("games", "recent_games")
-        values = parse_numbers(option if option != "--with" else f"--with {name}", text, low=low, whole=whole)
+        values = parse_numbers(
+            option if option != "--figure" else f"--figure {name}", text, low=low, whole=whole
+        )
         if len(values) > 2:
             allowed = "use one number, or two with a comma between them"
             raise CommandError(f"{option}: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)

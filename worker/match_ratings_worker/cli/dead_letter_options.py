@@ -13,7 +13,7 @@ import typer
 from match_ratings import Reason
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.options import reason, user_name
-from match_ratings_worker.cli.parameters import checked_id, parse_time
+from match_ratings_worker.cli.parameters import id_option, parse_time
 from match_ratings_worker.dead_letters import DeadLetterFilter
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
@@ -49,11 +49,9 @@ def _filter(
     before: Annotated[
         str | None, typer.Option("--before", metavar="TIME", help="Only those that died before then.")
     ] = None,
-    player: Annotated[
-        str | None, typer.Option("--player", metavar="PLAYER", help="Only those that name this player.")
-    ] = None,
+    player: Annotated[str | None, id_option("--player", help="Only those that name this player.")] = None,
     match_id: Annotated[
-        str | None, typer.Option("--match", metavar="MATCH", help="Only those of this match or tournament.")
+        str | None, id_option("--match", metavar="MATCH", help="Only those of this match or tournament.")
     ] = None,
 ) -> DeadLetterFilter:
     now = now_ms()
@@ -62,8 +60,8 @@ def _filter(
         reasons=frozenset(map(_checked_reason, reasons or ())),
         since=None if since is None else parse_time("--since", since, now),
         before=None if before is None else parse_time("--before", before, now),
-        player=None if player is None else checked_id("--player", player),
-        match_id=None if match_id is None else checked_id("--match", match_id),
+        player=player,
+        match_id=match_id,
     )
 
 

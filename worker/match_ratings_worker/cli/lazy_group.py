@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
@@ -22,18 +22,43 @@ class LazyCommand(NamedTuple):
     short_help: str
 
     def load(self, name: str) -> Any:
-        """Imports the module and returns the command under this name."""
+        """Import the module and return the command under this name."""
         module, _, attribute = self.path.partition(":")
         found = getattr(import_module(f"{__package__}.commands.{module}"), attribute)
         if isinstance(found, typer.Typer):
-            return get_group_from_info(
+            group = get_group_from_info(
                 TyperInfo(found, name=name),
                 pretty_exceptions_short=True,
                 rich_markup_mode=None,
                 suggest_commands=True,
             )
+            for command in group.commands.values():
+                _simplify_arguments(command)
+            return group
         info = CommandInfo(name, cls=TyperCommand, callback=found)
-        return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+        command = get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=None)
+        _simplify_arguments(command)
+        return command
+
+
+class _Argument(TyperArgument):
+    """An argument shown by its name alone: FILE, [MATCH], ID...; typer adds braces and Python types."""
+
+    def _usage_display_name(self) -> str:
+        name = self._rich_display_name()
+        return name if self.required else f"[{name}]"
+
+    def _rich_display_name(self) -> str:
+        return self.display_name_raw + ("..." if self.nargs != 1 else "")
+
+    def display_type_rich(self, ctx: Any) -> str:
+        return ""
+
+
+def _simplify_arguments(command: Any) -> None:
+    for parameter in command.params:
+        if isinstance(parameter, TyperArgument):
+            parameter.__class__ = _Argument  # typer has no option for the class of an argument
 
 
 class _LazyGroup(TyperGroup):

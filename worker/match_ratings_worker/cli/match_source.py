@@ -15,6 +15,7 @@ from match_ratings_worker.cli.console import print_note
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InvalidLines, open_input
 from match_ratings_worker.cli.installation import Installation
+from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message
@@ -33,15 +34,12 @@ __all__ = ["FileArgument", "MinGamesOption", "Source", "load"]
 FileArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[FILE]",
+        metavar="FILE",
         help="Matches or events as JSON lines, - for standard input; by default the ladder's ledger.",
     ),
 ]
 MinGamesOption = Annotated[
-    str,
-    typer.Option(
-        "--min-games", metavar="N", help="Only matches in which both players had so many rated games before."
-    ),
+    int, integer_option("--min-games", 0, help="Only matches whose players had both rated N games before.")
 ]
 
 

@@ -6,6 +6,7 @@ Every error names the option or argument, its value, and what is allowed.
 from __future__ import annotations
 
 import re
+from functools import partial
 from math import isfinite, nan
 from typing import Any, Final, NoReturn
 
@@ -20,6 +21,8 @@ from match_ratings_worker.units import DAY_MS, now_ms
 
 __all__ = [
     "checked_id",
+    "id_argument",
+    "id_option",
     "integer_option",
     "number_option",
     "parse_number",
@@ -53,6 +56,16 @@ def number_option(name: str, low: float, *, help: str, metavar: str = "N") -> An
         return float(parse_number(name, str(given), low=low))
 
     return typer.Option(name, parser=parse, metavar=metavar, help=help)
+
+
+def id_option(name: str, *, help: str, metavar: str = "PLAYER") -> Any:
+    """An option, for `Annotated[str, ...]`, that takes the id of a match or player."""
+    return typer.Option(name, parser=partial(checked_id, name), metavar=metavar, help=help)
+
+
+def id_argument(name: str, *, help: str) -> Any:
+    """An argument, for `Annotated[str, ...]`, that takes the id of a match or player."""
+    return typer.Argument(parser=partial(checked_id, name), metavar=name, help=help)
 
 
 def parse_number(name: str, text: str, *, low: float | None = None, whole: bool = False) -> Number:

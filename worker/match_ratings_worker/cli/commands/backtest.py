@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import typer
-
 from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
 from match_ratings_worker.cli.commands.calibrate import fitted
 from match_ratings_worker.cli.console import Column, Table, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, Source, load
-from match_ratings_worker.cli.parameters import parse_number
+from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.evaluation import Calibration, Trial, run_trial
 from match_ratings_worker.evaluation.backtest_trial import most_active
@@ -28,13 +26,11 @@ def backtest(
     system: SystemOption = None,
     settings: SetOption = None,
     rules: RulesOption = None,
-    min_games: MinGamesOption = "10",
-    most_active: Annotated[
-        str,
-        typer.Option(
-            "--heaviest", metavar="N", help="Whose weekly swing is measured: those with most games."
-        ),
-    ] = "20",
+    min_games: MinGamesOption = 10,
+    most_active_count: Annotated[
+        int,
+        integer_option("--most-active", 1, help="Players with the most games, whose weekly swing is shown."),
+    ] = 20,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -47,8 +43,6 @@ def backtest(
     """
     site = load_installation()
     chosen = site.ladder(ladder)
-    fewest = int(parse_number("--min-games", min_games, low=0, whole=True))
-    count = int(parse_number("--heaviest", most_active, low=1, whole=True))
     now = now_ms()
     if system is None and not settings and rules is None:
         raise CommandError(
@@ -57,20 +51,20 @@ def backtest(
     with progress_bar() as tell:
         source = load(site, chosen, file, tell)
         tried = candidate_system(source.system, system, settings or (), rules, now)
-        trials = _run(source, tried, count, tell)
+        trials = _run(source, tried, most_active_count, tell)
     source.remarks()
     ours, theirs = trials
-    quality = ours.quality(theirs, min_games=fewest), theirs.quality(ours, min_games=fewest)
+    quality = ours.quality(theirs, min_games=min_games), theirs.quality(ours, min_games=min_games)
     if quality[0] is None or quality[1] is None:
         text = "there are no matches that both predict"
-        raise CommandError(f"ladder {chosen.name}: {text} (--min-games {fewest})", ExitCode.FAILED)
-    advantage = theirs.advantage(ours, min_games=fewest)
+        raise CommandError(f"ladder {chosen.name}: {text} (--min-games {min_games})", ExitCode.FAILED)
+    advantage = theirs.advantage(ours, min_games=min_games)
     if json:
         print_json(
             {
                 "ladder": chosen.name,
-                "ladders_settings": _document(ours, quality[0], fewest),
-                "tried": _document(theirs, quality[1], fewest),
+                "ladders_settings": _document(ours, quality[0], min_games),
+                "tried": _document(theirs, quality[1], min_games),
                 "log_loss_change": advantage[0],
                 "log_loss_change_interval": [advantage[0] - advantage[1], advantage[0] + advantage[1]],
             }
@@ -81,14 +75,16 @@ def backtest(
     )
     names = (f"now: {ours.system.name}", f"tried: {_named(source.system, tried)}")
     sheet = Table(Column(""), *(Column(name, right=True) for name in names))
-    sheet.add(_rows((ours, theirs), (quality[0], quality[1]), fewest))
+    sheet.add(_rows((ours, theirs), (quality[0], quality[1]), min_games))
     print()
     print_heading(_verdict(*advantage))
 
 
-def _run(source: Source, tried: RatingSystem, count: int, tell: ProgressCallback) -> tuple[Trial, Trial]:
+def _run(
+    source: Source, tried: RatingSystem, most_active_count: int, tell: ProgressCallback
+) -> tuple[Trial, Trial]:
 
-    watched, done, total = most_active(source.records, count), 0, 2 * len(source.records)
+    watched, done, total = most_active(source.records, most_active_count), 0, 2 * len(source.records)
 
     def progress(more: int) -> None:
         nonlocal done
@@ -113,9 +109,9 @@ def _named(ours: RatingSystem, tried: RatingSystem) -> str:
 
 
 def _rows(
-    trials: tuple[Trial, Trial], quality: tuple[Calibration, Calibration], fewest: int
+    trials: tuple[Trial, Trial], quality: tuple[Calibration, Calibration], min_games: int
 ) -> list[list[str]]:
-    spreads = [trial.spread(min_games=fewest) for trial in trials]
+    spreads = [trial.spread(min_games=min_games) for trial in trials]
     swings = [trial.swing for trial in trials]
     rows: list[list[str]] = [
         ["log loss", *(f"{item.log_loss:.5f}" for item in quality)],
@@ -139,8 +135,8 @@ def _rows(
     return rows
 
 
-def _document(trial: Trial, quality: Calibration, fewest: int) -> dict[str, Any]:
-    spread, swing = trial.spread(min_games=fewest), trial.swing
+def _document(trial: Trial, quality: Calibration, min_games: int) -> dict[str, Any]:
+    spread, swing = trial.spread(min_games=min_games), trial.swing
     return {
         "system": trial.system.name,
         "settings": trial.system.model_dump(mode="json"),

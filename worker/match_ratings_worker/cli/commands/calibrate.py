@@ -14,7 +14,7 @@ from match_ratings_worker.cli.console import Column, Table, print_fields, print_
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, load
-from match_ratings_worker.cli.parameters import parse_number, parse_time
+from match_ratings_worker.cli.parameters import number_option, parse_time
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.evaluation import Calibration, Prediction, Sample, run_trial
 from match_ratings_worker.rating import RatingSystem
@@ -28,14 +28,14 @@ def calibrate(
     system: SystemOption = None,
     settings: SetOption = None,
     rules: RulesOption = None,
-    min_games: MinGamesOption = "0",
+    min_games: MinGamesOption = 0,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Only matches that finished from then on.")
     ] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="Only matches that finished before.")
     ] = None,
-    width: Annotated[str, typer.Option("--width", metavar="N", help="Points of a row of the table.")] = "50",
+    width: Annotated[float, number_option("--width", 1, help="Points of a row of the table.")] = 50,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Also draw it: a name ending in .png or .svg."),
@@ -54,8 +54,6 @@ def calibrate(
         check(plot)
     site = load_installation()
     chosen = site.ladder(ladder)
-    fewest = int(parse_number("--min-games", min_games, low=0, whole=True))
-    step = float(parse_number("--width", width, low=1))
     now = now_ms()
     first = 0 if since is None else parse_time("--since", since, now)
     last = 2**62 if until is None else parse_time("--until", until, now)
@@ -76,9 +74,9 @@ def calibrate(
         sample = Sample(
             item
             for item in predictions
-            if item is not None and item.games >= fewest and first <= item.finished_at < last
+            if item is not None and item.games >= min_games and first <= item.finished_at < last
         )
-        found = sample.calibration(width=step)
+        found = sample.calibration(width=width)
     source.remarks()
     if found is None:
         raise CommandError(f"ladder {chosen.name}: there are no matches to look at", ExitCode.FAILED)

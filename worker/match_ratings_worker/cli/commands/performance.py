@@ -10,14 +10,14 @@ from match_ratings_worker.calculators import performance as calculate
 from match_ratings_worker.cli.console import print_fields, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption
-from match_ratings_worker.cli.parameters import parse_number
+from match_ratings_worker.cli.parameters import number_option, parse_number
 
 __all__ = ["performance"]
 
 
 def performance(
-    opponents: Annotated[list[str], typer.Argument(metavar="OPPONENT...", help="The opponents' ratings.")],
-    score: Annotated[str, typer.Option("--score", metavar="S", help="Points: 1 a win, 0.5 a draw.")],
+    opponents: Annotated[list[str], typer.Argument(metavar="OPPONENT", help="The opponents' ratings.")],
+    score: Annotated[float, number_option("--score", 0, help="Points: 1 a win, 0.5 a draw.")],
     json: JsonOption = False,
 ) -> None:
     """Print a performance rating: FIDE's (average + dp of the score share) and the linear approximation.
@@ -26,14 +26,13 @@ def performance(
     """
 
     ratings = [int(parse_number("OPPONENT", text, low=1, whole=True)) for text in opponents]
-    points = float(parse_number("--score", score, low=0))
     try:
-        table = calculate(ratings, points)
+        table = calculate(ratings, score)
     except ValueError as error:
         raise CommandError(str(error), ExitCode.WRONG_INPUT) from None
     linear, why = None, ""
     try:
-        linear = calculate(ratings, points, "linear")
+        linear = calculate(ratings, score, "linear")
     except ValueError as error:
         why = str(error)
     if json:
@@ -41,7 +40,7 @@ def performance(
         document["linear"] = None if linear is None else linear._asdict()
         print_json({**document, "why_not_linear": why or None})
         return
-    print_heading(f"{points:g} of {table.games} against an average of {table.average:.2f}")
+    print_heading(f"{score:g} of {table.games} against an average of {table.average:.2f}")
     print_fields(
         [
             ("share", f"{table.share} %"),

@@ -10,11 +10,11 @@ import typer
 from match_ratings_worker.calculators import GameLine, GameListSummary, rate_game_list
 from match_ratings_worker.cli.calculator_input import (
     AtOption,
+    FigureOption,
     KOption,
     RulesOption,
     SetOption,
     SystemOption,
-    WithOption,
     choose_system,
     figures_of,
     state_of,
@@ -42,7 +42,7 @@ def period(
     ],
     games: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[OPPONENT[/RD]:SCORE[@N]]...", help="Games; @N is a cube or a match length."),
+        typer.Argument(metavar="GAME", help="OPPONENT[/RD]:SCORE[@N]; @N is a cube or a match length."),
     ] = None,
     file: Annotated[
         str | None,
@@ -51,7 +51,7 @@ def period(
     system: SystemOption = None,
     ladder: LadderOption = None,
     rd: Annotated[str | None, typer.Option("--rd", metavar="N", help="The player's RD.")] = None,
-    figures: WithOption = None,
+    figures: FigureOption = None,
     k: KOption = None,
     settings: SetOption = None,
     rules: RulesOption = None,
@@ -69,7 +69,8 @@ def period(
     own, other = figures_of(used, figures or (), {"rd": rd})
     if other:
         raise CommandError(
-            "--with: a second number is not allowed; the opponents' come with the games", ExitCode.WRONG_INPUT
+            "--figure: a second number is not allowed; the opponents' come with the games",
+            ExitCode.WRONG_INPUT,
         )
     if used.name == "fide":
         own = {"games": 30, **own}  # no longer new, unless it is said

@@ -12,11 +12,11 @@ from match_ratings_worker.calculators import LENGTHS, PreviewRow, PreviewSide, S
 from match_ratings_worker.calculators import preview as calculate
 from match_ratings_worker.cli.calculator_input import (
     AtOption,
+    FigureOption,
     KOption,
     RulesOption,
     SetOption,
     SystemOption,
-    WithOption,
     choose_system,
     figures_of,
     state_of,
@@ -65,7 +65,7 @@ def preview(
         typer.Option("--recent-games", metavar="A[,B]", help="Ranked games in the 7 days before, of each."),
     ] = None,
     rd: Annotated[str | None, typer.Option("--rd", metavar="A[,B]", help="The rating deviations.")] = None,
-    figures: WithOption = None,
+    figures: FigureOption = None,
     k: KOption = None,
     settings: SetOption = None,
     rules: RulesOption = None,

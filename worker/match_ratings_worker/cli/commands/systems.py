@@ -16,7 +16,7 @@ __all__ = ["systems"]
 
 
 def systems(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show all about one of them.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show all about one of them.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Print the rating systems, those that other packages register included, or one with its settings."""

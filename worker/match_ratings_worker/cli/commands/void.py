@@ -18,7 +18,7 @@ from match_ratings_worker.cli.console import (
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import WhoOption, WhyOption, YesOption, reason
-from match_ratings_worker.cli.parameters import checked_id, integer_option
+from match_ratings_worker.cli.parameters import id_argument, id_option, integer_option
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.storage.ladder import LadderHandle
@@ -31,11 +31,9 @@ __all__ = ["void"]
 def void(
     why: WhyOption,
     match_id: Annotated[
-        str | None, typer.Argument(metavar="MATCH", help="The match's id; or --player for several.")
+        str | None, id_argument("MATCH", help="The match's id; or --player for several.")
     ] = None,
-    player: Annotated[
-        str | None, typer.Option("--player", metavar="PLAYER", help="Void this player's matches.")
-    ] = None,
+    player: Annotated[str | None, id_option("--player", help="Void this player's matches.")] = None,
     since: Annotated[
         str | None,
         typer.Option(
@@ -77,12 +75,12 @@ def void(
     if player is not None:
         if since is None:
             raise CommandError("--since: it is required with --player", ExitCode.WRONG_INPUT)
-        request = PlayerVoidRequest(checked_id("--player", player), since, until, signed_why, timeout)
+        request = PlayerVoidRequest(player, since, until, signed_why, timeout)
         void_player(installation, name, request, dry_run=dry_run, yes=yes, json=json)
         return
     if since is not None or until is not None:
         raise CommandError("--since: it goes with --player, not with one match", ExitCode.WRONG_INPUT)
-    wanted = checked_id("MATCH", match_id or "")
+    wanted = match_id or ""
 
     async def act(handle: LadderHandle) -> tuple[VoidResult, bool]:
         if dry_run:

@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import load_installation
+from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.redis_errors import run
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.jobs.worker_settings import worker_settings
@@ -40,7 +41,7 @@ __all__ = ["worker"]
 
 def worker(
     processes: Annotated[
-        int, typer.Option(min=1, max=256, help="Worker processes to run on this machine.")
+        int, integer_option("--processes", 1, 256, help="Worker processes to run on this machine.")
     ] = 1,
     shadow: Annotated[
         bool,
