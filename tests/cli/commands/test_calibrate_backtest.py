@@ -60,7 +60,7 @@ def call(tmp_path: Path) -> Call:
 def test_calibrating_a_file_of_matches(call: Call, file: Path) -> None:
     shown = call("calibrate", str(file), "--min-games", "5", "--width", "100")
     assert shown.returncode == 0 and not shown.stderr
-    assert "rated anew from the start (backgammon)" in shown.stdout
+    assert "rated again from the start (backgammon)" in shown.stdout
     assert (
         "0-100" in shown.stdout
         and "log loss" in shown.stdout
@@ -162,7 +162,7 @@ def test_a_backtest_with_identical_settings_finds_no_difference(call: Call, file
             2,
             '--most-active: "0" is not allowed',
         ),
-        (["calibrate", "FILE", "--min-games", "9999"], 1, "there are no matches to look at"),
+        (["calibrate", "FILE", "--min-games", "9999"], 1, "there are no matches to evaluate"),
         (["calibrate", "FILE", "--width", "0"], 2, '--width: "0" is not allowed; use a number from 1'),
         (["calibrate", "FILE", "--since", "ever"], 2, '--since: "ever" is not allowed; use a time'),
         (

@@ -248,7 +248,7 @@ async def test_two_players_of_a_ladder(redis: Redis, server: Endpoint, ladder: s
         return command("preview", *arguments, "--json", url=server.url, config=config)
 
     found = await asyncio.to_thread(call, "--player", "ada", "--opponent", "new", "--at", "2099-01-01")
-    assert found.stderr == f"player new is not known on ladder {ladder}; taken for a new one\n"
+    assert found.stderr == f"player new is not known on ladder {ladder}; treated as a new player\n"
     state = await rounds.state("ada")
     row = found.json_lines[0]
     assert row["first"]["before"] == state.rating and row["second"]["before"] == 1500

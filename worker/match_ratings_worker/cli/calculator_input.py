@@ -1,4 +1,4 @@
-"""What the calculators read from the command line: a system with settings, ratings and figures, games."""
+"""Options of the calculators: choose a system and its settings; parse the figures of players."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from match_ratings_worker.units import DAY_MS
 
 __all__ = [
     "AtOption",
+    "FigureOption",
     "KOption",
     "RulesOption",
     "SetOption",
     "SystemOption",
-    "FigureOption",
-    "choose_system",
-    "figures_of",
-    "state_of",
-    "system_with",
+    "apply_settings",
     "candidate_system",
+    "choose_system",
+    "parse_figures",
+    "player_state",
 ]
 
 SystemOption = Annotated[
@@ -36,7 +36,7 @@ SystemOption = Annotated[
     typer.Option(
         "--system",
         metavar="NAME",
-        help="A rating system with its usual settings; see match-ratings systems. By default the ladder's.",
+        help="A rating system with its default settings (see match-ratings systems) instead of the ladder's.",
     ),
 ]
 SetOption = Annotated[
@@ -45,11 +45,11 @@ SetOption = Annotated[
 ]
 RulesOption = Annotated[
     str | None,
-    typer.Option("--rules", metavar="VERSION", help="By this version of the rules, whenever it is played."),
+    typer.Option("--rules", metavar="VERSION", help="The version of the rules, whatever the date."),
 ]
 AtOption = Annotated[
     str | None,
-    typer.Option("--at", metavar="TIME", help="When it finishes, with an offset; now by default."),
+    typer.Option("--at", metavar="TIME", help="When the game finishes; now by default."),
 ]
 KOption = Annotated[str | None, typer.Option("--k", metavar="N", help="The same as --set k=N.")]
 FigureOption = Annotated[
@@ -62,15 +62,17 @@ FigureOption = Annotated[
     ),
 ]
 
-#: Figures that every player has, besides the system's own fields.
+#: Figures that players have in every system.
 _COMMON: Final = ("games", "recent_games", "idle_days")
 
 
 def choose_system(
     name: str | None, ladder: str | None, settings: Sequence[str] = (), rules: str | None = None, at: int = 0
 ) -> RatingSystem:
-    """The system of `--system`, or that of the ladder, with `--set` and `--rules` applied; `at` in ms."""
+    """The system of `--system`, or else the ladder's, with `--set` and `--rules` applied.
 
+    The version of the rules must be in force at `at` (ms).
+    """
     if name is None:
         system = load_installation().ladder(ladder).system
     else:
@@ -87,12 +89,10 @@ def choose_system(
             system = SYSTEMS[name]()
         except BrokenSystem as error:
             raise CommandError(f"--system: {error}", ExitCode.WRONG_INPUT) from None
-    return _under(system_with(system, settings), rules, at)
+    return _apply_rules(apply_settings(system, settings), rules, at)
 
 
-def _under(system: RatingSystem, rules: str | None, at: int) -> RatingSystem:
-    """The system with the version of `--rules`."""
-
+def _apply_rules(system: RatingSystem, rules: str | None, at: int) -> RatingSystem:
     if rules is None:
         return system
     if rules not in system.versions:
@@ -107,8 +107,8 @@ def _under(system: RatingSystem, rules: str | None, at: int) -> RatingSystem:
     return system
 
 
-def system_with(system: RatingSystem, settings: Sequence[str], *, option: str = "--set") -> RatingSystem:
-    """A system with some of its settings changed: NAME=VALUE, the value as JSON or as plain text."""
+def apply_settings(system: RatingSystem, settings: Sequence[str], *, option: str = "--set") -> RatingSystem:
+    """Change settings of a system: NAME=VALUE, the value as JSON or as plain text."""
     if not settings:
         return system
 
@@ -140,14 +140,13 @@ def system_with(system: RatingSystem, settings: Sequence[str], *, option: str = 
 
 
 def candidate_system(
-    ladders: RatingSystem, name: str | None, settings: Sequence[str], rules: str | None, at: int
+    ladder_system: RatingSystem, name: str | None, settings: Sequence[str], rules: str | None, at: int
 ) -> RatingSystem:
-    """The system to try: that of `--system` or the ladder's, with `--set` and `--rules`.
+    """The system to evaluate: that of `--system`, or else the ladder's, with `--set` and `--rules`.
 
-    For backgammon `--set` may name figures that were never published: see tuning.Variant.
+    For backgammon `--set` also takes the unpublished figures of `evaluation.Variant`; `at` is in ms.
     """
-
-    system = ladders if name is None else choose_system(name, None)
+    system = ladder_system if name is None else choose_system(name, None)
     named = {text.partition("=")[0] for text in settings}
     if system.name == Variant.name and named & (
         Variant.model_fields.keys() - type(system).model_fields.keys()
@@ -156,15 +155,17 @@ def candidate_system(
             raise CommandError(
                 "--rules: it makes no sense with a divisor or K of --set", ExitCode.WRONG_INPUT
             )
-        return system_with(Variant(start=getattr(system, "start", 1500)), settings)
-    return _under(system_with(system, settings), rules, at)
+        return apply_settings(Variant(start=getattr(system, "start", 1500)), settings)
+    return _apply_rules(apply_settings(system, settings), rules, at)
 
 
-def figures_of(
+def parse_figures(
     system: RatingSystem, texts: Iterable[str], named: dict[str, str | None]
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """The figures of `--figure` for both players; `named` are those that have an option of their own."""
+    """The figures of `--figure`, for the player and for the opponent.
 
+    `named` are the values of the figures that also have an option of their own, such as `--rd`.
+    """
     found: tuple[dict[str, float], dict[str, float]] = ({}, {})
     pairs = [("--figure", *text.partition("=")[::2]) for text in texts]
     pairs += [(f"--{name.replace('_', '-')}", name, text) for name, text in named.items() if text is not None]
@@ -188,8 +189,8 @@ def figures_of(
     return found
 
 
-def state_of(system: RatingSystem, rating: Number, figures: dict[str, float], at: int) -> State:
-    """The state of a player with a rating and some figures; the others are a new player's."""
+def player_state(system: RatingSystem, rating: Number, figures: dict[str, float], at: int) -> State:
+    """A player with a rating and figures at `at` (ms); other figures are those of a new player."""
     initial = system.initial()
     own = zip(system.state_fields, initial.extra, strict=True)
     idle = figures.get("idle_days")

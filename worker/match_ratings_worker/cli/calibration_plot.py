@@ -1,25 +1,22 @@
-"""The plot of `calibrate`: expected against actual scores by rating gap."""
+"""Draw the plot of `calibrate`: expected and actual scores by rating gap."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.evaluation import Calibration
 from match_ratings_worker.text import quote
 
-if TYPE_CHECKING:
-    from match_ratings_worker.evaluation import Calibration
-
-__all__ = ["check", "draw"]
+__all__ = ["check_plot_file", "draw_calibration"]
 
 _FORMATS: Final = (".png", ".svg")
 
 
-def check(path: Path) -> None:
-    """Raises Fault when a plot could not be drawn there, before all the work is done."""
-    from importlib.util import find_spec
-
+def check_plot_file(path: Path) -> None:
+    """Raise CommandError for a file of another format, or without matplotlib; call it before the work."""
     if path.suffix.lower() not in _FORMATS:
         allowed = f"the file's name must end in {' or '.join(_FORMATS)}"
         raise CommandError(f"--plot: {quote(str(path), 200)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
@@ -28,9 +25,12 @@ def check(path: Path) -> None:
         raise CommandError(f"--plot: {text}", ExitCode.WRONG_INPUT)
 
 
-def draw(found: Calibration, path: Path, title: str) -> None:
-    """Draws the favourite's scores with error bars, what was expected, and the curve that fits best."""
-    import matplotlib as mpl
+def draw_calibration(found: Calibration, path: Path, title: str) -> None:
+    """Draw the favourite's actual scores with error bars, the expected ones, and the best-fitting curve.
+
+    Raises CommandError if the file cannot be written.
+    """
+    import matplotlib as mpl  # optional: the extra "plots"
 
     mpl.use("Agg")
     from matplotlib import pyplot

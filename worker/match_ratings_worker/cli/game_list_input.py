@@ -1,4 +1,4 @@
-"""Games of a list from the command line: as arguments, or from a file of CSV or JSON lines."""
+"""Parse a list of games: from arguments, or from a file of CSV or JSON lines."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ _COLUMNS: Final = ("opponent", "score", "rd", "cube", "length")
 
 
 def read_games(arguments: Sequence[str], file: str | None) -> list[Played]:
-    """Games written as OPPONENT[/RD]:SCORE[@CUBE or @LENGTH], then those of a file; - is standard input.
+    """Parse games of the form OPPONENT[/RD]:SCORE[@CUBE or @LENGTH], then those of a file.
 
-    CSV has a line of titles; both kinds of files have `opponent` and `score`, and may have `rd`, `cube`
-    and `length`.
+    The columns of a CSV file, named in its first line, and the fields of a JSON file are `opponent` and
+    `score`, and optionally `rd`, `cube` and `length`. The file "-" is standard input. Raises CommandError.
     """
-    games = [_argument(text) for text in arguments]
+    games = [_parse_argument(text) for text in arguments]
     if file is not None:
-        games += _rows(_lines(file))
+        games += _parse_file(_read_lines(file))
     return games
 
 
-def _argument(text: str) -> Played:
-
+def _parse_argument(text: str) -> Played:
     rating, found, rest = text.partition(":")
     score, _, at = rest.partition("@")
     opponent, _, rd = rating.partition("/")
@@ -41,11 +40,10 @@ def _argument(text: str) -> Played:
         allowed = "use OPPONENT:SCORE, with an RD as OPPONENT/RD:SCORE, with a cube or length as ...@4"
         raise CommandError(f"GAME: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
     row = {"opponent": opponent, "score": score, "rd": rd, "cube": at, "length": at}
-    return _played("GAME", row)
+    return _parse_game("GAME", row)
 
 
-def _lines(file: str) -> list[str]:
-
+def _read_lines(file: str) -> list[str]:
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
@@ -56,8 +54,7 @@ def _lines(file: str) -> list[str]:
     return text.splitlines()
 
 
-def _rows(lines: Sequence[str]) -> Iterable[Played]:
-
+def _parse_file(lines: Sequence[str]) -> Iterable[Played]:
     first = next((line for line in lines if line.strip()), "")
     if first.lstrip().startswith("{"):
         for number, line in enumerate(lines, 1):
@@ -69,7 +66,8 @@ def _rows(lines: Sequence[str]) -> Iterable[Played]:
                 row = None
             if not isinstance(row, dict):
                 raise CommandError(f"--file: line {number} is not a JSON object", ExitCode.WRONG_INPUT)
-            yield _played(f"line {number}", {name: _text(value) for name, value in row.items()})
+            texts = {name: "" if value is None else str(value) for name, value in row.items()}
+            yield _parse_game(f"line {number}", texts)
         return
     reader = DictReader(lines, skipinitialspace=True)
     titles = list(reader.fieldnames or ())
@@ -78,15 +76,13 @@ def _rows(lines: Sequence[str]) -> Iterable[Played]:
         text = f"--file: the first line is {quote(first)}; it must name the columns, of {known}"
         raise CommandError(text, ExitCode.WRONG_INPUT)
     for found in reader:
-        yield _played(f"line {reader.line_num}", {name: value or "" for name, value in found.items() if name})
+        yield _parse_game(
+            f"line {reader.line_num}", {name: value or "" for name, value in found.items() if name}
+        )
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _played(where: str, row: dict[str, str]) -> Played:
-
+def _parse_game(where: str, row: dict[str, str]) -> Played:
+    """A game from its fields; `where` begins the error's sentence."""
     row = {name: value.strip() for name, value in row.items()}
     score = row.get("score", "")
     if score not in _SCORES and score not in ("1.0", "0.0"):

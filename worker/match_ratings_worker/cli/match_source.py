@@ -1,4 +1,4 @@
-"""Where matches come from that are looked at again: ledger and archive, or a file of JSON lines."""
+"""Read the matches to evaluate: from the ladder's ledger and archive, or from a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from match_ratings_worker.cli.installation import Installation
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback
 from match_ratings_worker.cli.redis_errors import run_on_ladder
-from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message
-from match_ratings_worker.evaluation.simulation import prediction_of
-from match_ratings_worker.ladder_settings import adopted_settings as adoption
+from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message, prediction_of
+from match_ratings_worker.ladder_settings import adopted_settings
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger import LedgerTrimmed, open_ledger, parse_event
@@ -29,7 +28,7 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import describe_error
 
-__all__ = ["FileArgument", "MinGamesOption", "Source", "load"]
+__all__ = ["FileArgument", "MatchSource", "MinGamesOption", "load_matches"]
 
 FileArgument = Annotated[
     str | None,
@@ -44,64 +43,62 @@ MinGamesOption = Annotated[
 
 
 @dataclass
-class Source:
-    """What was read."""
+class MatchSource:
+    """The matches that were read, and the predictions made when they were rated."""
 
-    #: The ladder's system, with the settings it is rated by.
+    #: With the settings by which the ladder is rated.
     system: RatingSystem
     records: list[HistoryRecord] = field(default_factory=list)
-    #: What the events said was expected; empty for a file of matches.
-    told: list[Prediction] = field(default_factory=list)
-    #: Whether it was events that were read.
-    events: bool = False
-    #: Players whose history begins in the middle, and messages of other ladders.
-    partial_histories: int = 0
-    elsewhere: int = 0
+    #: From events; empty for a file of messages.
+    predictions: list[Prediction] = field(default_factory=list)
+    #: Whether events were read rather than messages.
+    from_events: bool = False
+    #: Lines of a file that belong to other ladders.
+    skipped_lines: int = 0
+    reader: LedgerReader = field(default_factory=LedgerReader)
 
-    def remarks(self) -> None:
-        """Says on standard error what is not as it seems."""
-        if self.partial_histories:
+    def print_notes(self) -> None:
+        """Print, on standard error, what the figures leave out or assume."""
+        if partial := self.reader.partial_histories:
             print_note(
-                f"{self.partial_histories} players were rated before what is kept of the ledger begins; "
+                f"{partial} players were rated before what is kept of the ledger begins; "
                 "they start with the rating they had then"
             )
-        if self.elsewhere:
-            print_note(f"{self.elsewhere} lines are of other ladders and were left out")
+        if self.skipped_lines:
+            print_note(f"{self.skipped_lines} lines are of other ladders and were left out")
+
+    def add_event(self, event: RatingUpdated, system: RatingSystem | None) -> None:
+        """Add an event and, if its `system` is known and it is a match, its prediction."""
+        self.from_events = True
+        self.records += self.reader.read(event)
+        if event.cause is Cause.MATCH and system is not None:
+            prediction = prediction_of(system, event)
+            if prediction is not None:
+                self.predictions.append(prediction)
 
 
-def load(site: Installation, ladder: Ladder, file: str | None, tell: ProgressCallback) -> Source:
-    """Reads a file, or the ladder's ledger with its archive. What is wrong is a Fault."""
+def load_matches(
+    installation: Installation, ladder: Ladder, file: str | None, progress: ProgressCallback
+) -> MatchSource:
+    """Read a file, or without one the ladder's ledger with its archive.
 
-    source = Source(ladder.system)
-    reader = LedgerReader()
+    Raises CommandError for a file, a ledger or an archive that cannot be read.
+    """
+    source = MatchSource(ladder.system)
     if file is not None:
-        _read_file(source, reader, ladder, file, tell)
+        _read_file(source, ladder, file, progress)
     else:
-        _read_ledger(source, reader, site, ladder, tell)
-    source.partial_histories = reader.partial_histories
+        _read_ledger(source, installation, ladder, progress)
     return source
 
 
-def _take(source: Source, reader: LedgerReader, event: RatingUpdated, system: RatingSystem | None) -> None:
-
-    source.events = True
-    source.records += reader.read(event)
-    if event.cause is Cause.MATCH and system is not None:
-        prediction = prediction_of(system, event)
-        if prediction is not None:
-            source.told.append(prediction)
-
-
 def _read_ledger(
-    source: Source,
-    reader: LedgerReader,
-    site: Installation,
-    ladder: Ladder,
-    tell: ProgressCallback,
+    source: MatchSource, installation: Installation, ladder: Ladder, progress: ProgressCallback
 ) -> None:
-    async def act(handle: LadderHandle) -> None:
-        settings = SettingsHistory(ladder.system, await adoption.history(handle.redis, handle.keys))
-        source.system = settings.current
+    async def read(handle: LadderHandle) -> None:
+        adoptions = await adopted_settings.history(handle.redis, handle.keys)
+        systems = SettingsHistory(ladder.system, adoptions)
+        source.system = systems.current
         with open_ledger(handle) as ledger:
             total, done = await ledger.size(), 0
             async for page in ledger.pages():
@@ -110,37 +107,33 @@ def _read_ledger(
                     if event is None:
                         text = f"event {ledger_id} of the ledger cannot be read"
                         raise CommandError(text, ExitCode.WRONG_INPUT)
-                    _take(source, reader, event, settings.system_of(ledger_id, event))
+                    source.add_event(event, systems.system_of(ledger_id, event))
                 done += len(page)
-                tell("Reading", done, max(total, done))
+                progress("Reading", done, max(total, done))
 
     try:
-        run_on_ladder(site, ladder.name, act)
+        run_on_ladder(installation, ladder.name, read)
     except LedgerTrimmed:
         text = "events were trimmed before they were read; run it again"
         raise CommandError(f"ladder {ladder.name}: {text}", ExitCode.WRONG_INPUT) from None
 
 
-def _read_file(
-    source: Source, reader: LedgerReader, ladder: Ladder, file: str, tell: ProgressCallback
-) -> None:
-
-    wrong, lines = InvalidLines(), 0
+def _read_file(source: MatchSource, ladder: Ladder, file: str, progress: ProgressCallback) -> None:
+    invalid, lines = InvalidLines(), 0
     with open_input(file) as found:
         for batch in line_batches(found.file):
             for line in batch.lines:
                 lines += 1
                 try:
-                    _read_line(source, reader, ladder, line.raw)
+                    _read_line(source, ladder, line.raw)
                 except ValueError as error:
-                    wrong.add(line.number, str(error))
-            tell("Reading", batch.read, found.size)
-    wrong.refuse(lines, "nothing was computed")
+                    invalid.add(line.number, str(error))
+            progress("Reading", batch.read, found.size)
+    invalid.refuse(lines, "nothing was computed")
 
 
-def _read_line(source: Source, reader: LedgerReader, ladder: Ladder, raw: bytes | None) -> None:
-    """Takes in one line; raises ValueError with what is wrong with it."""
-
+def _read_line(source: MatchSource, ladder: Ladder, raw: bytes | None) -> None:
+    """Add the event or message of one line; raises ValueError with the reason if it is invalid."""
     try:
         data = orjson.loads(raw or b"")
     except orjson.JSONDecodeError:
@@ -148,24 +141,18 @@ def _read_line(source: Source, reader: LedgerReader, ladder: Ladder, raw: bytes 
     if not isinstance(data, dict):
         msg = "it is not a JSON object"
         raise ValueError(msg)
+    name = data.get("type") or "match-finished"
+    if "cause" not in data and (not isinstance(name, str) or name not in MESSAGE_TYPES):
+        msg = f"type: {name!r} is not allowed"
+        raise ValueError(msg)
+    model = RatingUpdated if "cause" in data else MESSAGE_TYPES[name]
     try:
-        if "cause" in data:
-            event = RatingUpdated.model_validate(data)
-            if event.ladder != ladder.name:
-                source.elsewhere += 1
-                return
-            _take(source, reader, event, ladder.system if event.system == ladder.system.name else None)
-            return
-        name = data.get("type") or "match-finished"
-        if not isinstance(name, str) or name not in MESSAGE_TYPES:
-            msg = f"type: {name!r} is not allowed"
-            raise ValueError(msg)
-        message = MESSAGE_TYPES[name].model_validate(data)
+        parsed = model.model_validate(data)
     except ValidationError as error:
         raise ValueError(describe_error(error)) from None
-    if message.ladder != ladder.name:
-        source.elsewhere += 1
-        return
-    record = of_message(message)
-    if record is not None:
+    if parsed.ladder != ladder.name:
+        source.skipped_lines += 1
+    elif isinstance(parsed, RatingUpdated):
+        source.add_event(parsed, ladder.system if parsed.system == ladder.system.name else None)
+    elif (record := of_message(parsed)) is not None:
         source.records.append(record)

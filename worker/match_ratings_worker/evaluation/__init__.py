@@ -5,7 +5,13 @@ start, `calibration` compares expected with actual scores, `backtest_trial` comp
 """
 
 from match_ratings_worker.evaluation.backgammon_variant import Variant
-from match_ratings_worker.evaluation.backtest_trial import RatingSpread, Trial, WeeklySwing, run_trial
+from match_ratings_worker.evaluation.backtest_trial import (
+    RatingSpread,
+    Trial,
+    WeeklySwing,
+    most_active,
+    run_trial,
+)
 from match_ratings_worker.evaluation.calibration import Bin, Calibration, Fit, Sample, best_divisor, wilson
 from match_ratings_worker.evaluation.match_history import (
     HistoryRecord,
@@ -17,28 +23,30 @@ from match_ratings_worker.evaluation.match_history import (
     Void,
     of_message,
 )
-from match_ratings_worker.evaluation.simulation import Prediction, Simulation
+from match_ratings_worker.evaluation.simulation import Prediction, Simulation, prediction_of
 
 __all__ = [
     "Bin",
     "Calibration",
     "Fit",
+    "HistoryRecord",
+    "InitialState",
     "LedgerReader",
     "Match",
     "PeriodEnd",
     "Prediction",
     "Prize",
-    "HistoryRecord",
-    "Simulation",
-    "Sample",
     "RatingSpread",
-    "InitialState",
-    "WeeklySwing",
+    "Sample",
+    "Simulation",
     "Trial",
     "Variant",
     "Void",
+    "WeeklySwing",
     "best_divisor",
+    "most_active",
     "of_message",
+    "prediction_of",
     "run_trial",
     "wilson",
 ]

@@ -1,4 +1,4 @@
-"""`backtest`: the same matches under other settings, or another system."""
+"""`backtest`: compare a ladder's settings with others on the same matches."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
-from match_ratings_worker.cli.commands.calibrate import fitted
+from match_ratings_worker.cli.commands.calibrate import format_fit
 from match_ratings_worker.cli.console import Column, Table, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, Source, load
+from match_ratings_worker.cli.match_source import FileArgument, MatchSource, MinGamesOption, load_matches
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
-from match_ratings_worker.evaluation import Calibration, Trial, run_trial
-from match_ratings_worker.evaluation.backtest_trial import most_active
+from match_ratings_worker.evaluation import Calibration, Trial, most_active, run_trial
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
 
@@ -34,12 +33,12 @@ def backtest(
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Rate the same matches again from the start, by the ladder's settings and by others, and compare.
+    """Rate the same matches from the start by the ladder's settings and by others, and compare both.
 
-    The others are --system, --set and --rules; for backgammon also figures that were never published:
-    --set divisor=1000, k, heavy_k, heavy_from. Everything happens in memory; nothing is written. Compared
-    are the quality of the predictions, over matches that both predict, the spread of the ratings, and
-    how far the players with the most games swing within a week.
+    --system, --set and --rules choose the other settings; for backgammon --set also takes figures that
+    were never published: divisor, k, heavy_k, heavy_from. The comparison covers the quality of the
+    predictions (over the matches that both predict), the spread of the ratings, and the weekly swing of
+    the players with the most games. It runs in memory and writes nothing.
     """
     site = load_installation()
     chosen = site.ladder(ladder)
@@ -48,11 +47,11 @@ def backtest(
         raise CommandError(
             "--system, --set or --rules: one of them is required, to compare with", ExitCode.WRONG_INPUT
         )
-    with progress_bar() as tell:
-        source = load(site, chosen, file, tell)
+    with progress_bar() as progress:
+        source = load_matches(site, chosen, file, progress)
         tried = candidate_system(source.system, system, settings or (), rules, now)
-        trials = _run(source, tried, most_active_count, tell)
-    source.remarks()
+        trials = _run(source, tried, most_active_count, progress)
+    source.print_notes()
     ours, theirs = trials
     quality = ours.quality(theirs, min_games=min_games), theirs.quality(ours, min_games=min_games)
     if quality[0] is None or quality[1] is None:
@@ -81,24 +80,24 @@ def backtest(
 
 
 def _run(
-    source: Source, tried: RatingSystem, most_active_count: int, tell: ProgressCallback
+    source: MatchSource, tried: RatingSystem, most_active_count: int, progress: ProgressCallback
 ) -> tuple[Trial, Trial]:
-
+    """Rate the matches by the ladder's system and by the tried one."""
     watched, done, total = most_active(source.records, most_active_count), 0, 2 * len(source.records)
 
-    def progress(more: int) -> None:
+    def add(more: int) -> None:
         nonlocal done
         done += more
-        tell("Rating", done, total)
+        progress("Rating", done, total)
 
     return (
-        run_trial(source.records, source.system, watched=watched, progress=progress),
-        run_trial(source.records, tried, watched=watched, progress=progress),
+        run_trial(source.records, source.system, watched=watched, progress=add),
+        run_trial(source.records, tried, watched=watched, progress=add),
     )
 
 
 def _named(ours: RatingSystem, tried: RatingSystem) -> str:
-    """The tried system by its name and what is not as in the ladder's."""
+    """The name of the tried system, and its settings that differ from the ladder's."""
     usual = ours if type(tried) is type(ours) else type(tried)()
     own = {name: getattr(usual, name) for name in type(tried).model_fields}
     changed = [
@@ -113,26 +112,23 @@ def _rows(
 ) -> list[list[str]]:
     spreads = [trial.spread(min_games=min_games) for trial in trials]
     swings = [trial.swing for trial in trials]
-    rows: list[list[str]] = [
+    shares = [
+        f"{swing.mean / spread.deviation:.2f}" if swing and spread and spread.deviation else "-"
+        for swing, spread in zip(swings, spreads, strict=True)
+    ]
+    return [
         ["log loss", *(f"{item.log_loss:.5f}" for item in quality)],
         ["Brier score", *(f"{item.brier:.5f}" for item in quality)],
-        ["divisor that fits best", *(fitted(item) for item in quality)],
+        ["divisor that fits best", *(format_fit(item) for item in quality)],
         ["matches not rated", *(str(trial.skipped) for trial in trials)],
         ["rated players", *("-" if item is None else str(item.players) for item in spreads)],
         ["standard deviation", *("-" if item is None else f"{item.deviation:.1f}" for item in spreads)],
         ["middle player", *("-" if item is None else f"{item.median:.1f}" for item in spreads)],
         ["5 % to 95 %", *("-" if item is None else f"{item.low:.0f}-{item.high:.0f}" for item in spreads)],
+        ["swing in a week, mean", *("-" if item is None else f"{item.mean:.1f}" for item in swings)],
+        ["swing in a week, largest", *("-" if item is None else f"{item.largest:.1f}" for item in swings)],
+        ["mean swing / deviation", *shares],
     ]
-    rows.append(["swing in a week, mean", *("-" if item is None else f"{item.mean:.1f}" for item in swings)])
-    rows.append(
-        ["swing in a week, largest", *("-" if item is None else f"{item.largest:.1f}" for item in swings)]
-    )
-    shares = [
-        f"{swing.mean / spread.deviation:.2f}" if swing and spread and spread.deviation else "-"
-        for swing, spread in zip(swings, spreads, strict=True)
-    ]
-    rows.append(["mean swing / deviation", *shares])
-    return rows
 
 
 def _document(trial: Trial, quality: Calibration, min_games: int) -> dict[str, Any]:
@@ -147,10 +143,9 @@ def _document(trial: Trial, quality: Calibration, min_games: int) -> dict[str, A
     }
 
 
-def _verdict(change: float, half: float) -> str:
-    if abs(change) <= half:
-        return (
-            f"log loss changes by {change:+.5f} +- {half:.5f} (95 %): no difference that these matches show"
-        )
-    better = "better" if change < 0 else "worse"
-    return f"log loss changes by {change:+.5f} +- {half:.5f} (95 %): what was tried predicts {better}"
+def _verdict(change: float, margin: float) -> str:
+    if abs(change) <= margin:
+        verdict = "no difference that these matches show"
+    else:
+        verdict = f"what was tried predicts {'better' if change < 0 else 'worse'}"
+    return f"log loss changes by {change:+.5f} +- {margin:.5f} (95 %): {verdict}"

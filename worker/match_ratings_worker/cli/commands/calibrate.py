@@ -1,4 +1,4 @@
-"""`calibrate`: how well what was expected fits what came of it."""
+"""`calibrate`: compare the scores that were expected with the actual ones."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
-from match_ratings_worker.cli.calibration_plot import check, draw
+from match_ratings_worker.cli.calibration_plot import check_plot_file, draw_calibration
 from match_ratings_worker.cli.console import Column, Table, print_fields, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, load
+from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, load_matches
 from match_ratings_worker.cli.parameters import number_option, parse_time
 from match_ratings_worker.cli.progress import progress_bar
-from match_ratings_worker.evaluation import Calibration, Prediction, Sample, run_trial
+from match_ratings_worker.evaluation import Bin, Calibration, Prediction, Sample, run_trial
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
 
-__all__ = ["calibrate"]
+__all__ = ["calibrate", "format_fit"]
 
 
 def calibrate(
@@ -43,48 +43,47 @@ def calibrate(
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print expected against actual scores by rating gap, log loss, Brier score and the best divisor.
+    """Print expected and actual scores by rating gap, log loss, Brier score and the best divisor.
 
-    Of a ledger, or a file of events, the predictions are those that were made when the matches were
-    rated. Of a file of matches, or with --system, --set or --rules, the matches are rated anew from the
-    start. The intervals are Wilson's, 95 %.
+    For a ledger or a file of events, the predictions are those made when the matches were rated. For a
+    file of matches, or with --system, --set or --rules, the matches are rated again from the start. The
+    intervals are 95 % Wilson intervals.
     """
-
     if plot is not None:
-        check(plot)
+        check_plot_file(plot)
     site = load_installation()
     chosen = site.ladder(ladder)
     now = now_ms()
     first = 0 if since is None else parse_time("--since", since, now)
     last = 2**62 if until is None else parse_time("--until", until, now)
-    with progress_bar() as tell:
-        source = load(site, chosen, file, tell)
+    with progress_bar() as progress:
+        source = load_matches(site, chosen, file, progress)
         used = candidate_system(source.system, system, settings or (), rules, now)
-        anew = used != source.system or not source.events
-        predictions: list[Prediction | None] = list(source.told)
-        if anew:
+        again = used != source.system or not source.from_events
+        predictions: list[Prediction | None] = list(source.predictions)
+        if again:
             total, done = len(source.records), 0
 
-            def progress(more: int) -> None:
+            def add(more: int) -> None:
                 nonlocal done
                 done += more
-                tell("Rating", done, total)
+                progress("Rating", done, total)
 
-            predictions = run_trial(source.records, used, progress=progress).predictions
+            predictions = run_trial(source.records, used, progress=add).predictions
         sample = Sample(
             item
             for item in predictions
             if item is not None and item.games >= min_games and first <= item.finished_at < last
         )
         found = sample.calibration(width=width)
-    source.remarks()
+    source.print_notes()
     if found is None:
-        raise CommandError(f"ladder {chosen.name}: there are no matches to look at", ExitCode.FAILED)
-    how = "rated anew from the start" if anew else "as they were expected when they were rated"
+        raise CommandError(f"ladder {chosen.name}: there are no matches to evaluate", ExitCode.FAILED)
+    how = "rated again from the start" if again else "as predicted when they were rated"
     if plot is not None:
-        draw(found, plot, f"{chosen.name}: {found.matches} matches, {used.name}")
+        draw_calibration(found, plot, f"{chosen.name}: {found.matches} matches, {used.name}")
     if json:
-        document: dict[str, Any] = {"ladder": chosen.name, "system": used.name, "anew": anew}
+        document: dict[str, Any] = {"ladder": chosen.name, "system": used.name, "anew": again}
         print_json({**document, "divisor": used.divisor_at(now), **asdict(found)})
         return
     print_heading(f"ladder {chosen.name}: {found.matches} matches, {how} ({used.name})")
@@ -111,11 +110,7 @@ def _print(found: Calibration, system: RatingSystem, now: int) -> None:
             f"{item.expected:.1%}",
             f"{item.actual:.1%}",
             f"{item.actual_low:.1%}-{item.actual_high:.1%}",
-            "as expected"
-            if item.actual_low <= item.expected <= item.actual_high
-            else "less"
-            if item.actual < item.expected
-            else "more",
+            _compare(item),
         )
         for item in found.bins
     )
@@ -124,14 +119,20 @@ def _print(found: Calibration, system: RatingSystem, now: int) -> None:
         [
             ("log loss", f"{found.log_loss:.5f} (0.69315 for 50 % throughout)"),
             ("Brier score", f"{found.brier:.5f}"),
-            ("divisor that fits best", fitted(found)),
+            ("divisor that fits best", format_fit(found)),
             ("divisor now", f"{system.divisor_at(now):g}"),
         ]
     )
 
 
-def fitted(found: Calibration) -> str:
-    """The best divisor and its interval, in words."""
+def _compare(item: Bin) -> str:
+    if item.actual_low <= item.expected <= item.actual_high:
+        return "as expected"
+    return "less" if item.actual < item.expected else "more"
+
+
+def format_fit(found: Calibration) -> str:
+    """The best divisor and its 95 % interval, in words."""
     if found.fit is None:
         return "none: too few results, or the weaker players win more often"
     high = "any" if found.fit.high is None else f"{found.fit.high:.0f}"

@@ -1,4 +1,4 @@
-"""`performance`: FIDE's performance rating of a list of opponents and a score."""
+"""`performance`: compute FIDE's performance rating from the opponents' ratings and a score."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def performance(
     score: Annotated[float, number_option("--score", 0, help="Points: 1 a win, 0.5 a draw.")],
     json: JsonOption = False,
 ) -> None:
-    """Print a performance rating: FIDE's (average + dp of the score share) and the linear approximation.
+    """Print a performance rating: FIDE's, and the linear approximation.
 
-    The linear one is average + 400 (wins - losses) / games, and breaks at 100 % and 0 %.
+    FIDE's is the opponents' average + dp, by the share of the score. The linear one is the average +
+    400 (wins - losses) / games; it is undefined at 100 % and 0 %.
     """
-
     ratings = [int(parse_number("OPPONENT", text, low=1, whole=True)) for text in opponents]
     try:
         table = calculate(ratings, score)

@@ -1,4 +1,4 @@
-"""`period`: a list of games, rated step by step."""
+"""`period`: rate a list of games, and show each step."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from match_ratings_worker.cli.calculator_input import (
     SetOption,
     SystemOption,
     choose_system,
-    figures_of,
-    state_of,
+    parse_figures,
+    player_state,
 )
 from match_ratings_worker.cli.console import (
     Column,
@@ -32,13 +32,17 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.game_list_input import read_games
 from match_ratings_worker.cli.installation import JsonOption, LadderOption
 from match_ratings_worker.cli.parameters import parse_number, time_or_now
+from match_ratings_worker.rating.fide import NEW_GAMES
 
 __all__ = ["period"]
 
 
 def period(
     rating: Annotated[
-        str, typer.Option("--rating", metavar="R", help="The player's rating before; FIDE: 0 for unrated.")
+        str,
+        typer.Option(
+            "--rating", metavar="R", help="The player's rating before the games; FIDE: 0 for unrated."
+        ),
     ],
     games: Annotated[
         list[str] | None,
@@ -58,25 +62,24 @@ def period(
     at: AtOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Print what a list of games comes to, each game and each step.
+    """Rate a list of games for one player, and print each game and each step.
 
-    FIDE: one period with the K, 400-point and 700 rules, rounded once; or an unrated player's first
+    FIDE: one period by the K, 400-point and 700 rules, rounded once, or an unrated player's first
     rating. Glicko and Glicko-2: one period as in the papers. Other systems: one game after another.
     """
     moment = time_or_now("--at", at)
     chosen = [*(settings or ()), *([f"k={k}"] if k is not None else [])]
     used = choose_system(system, ladder, chosen, rules, moment)
-    own, other = figures_of(used, figures or (), {"rd": rd})
+    own, other = parse_figures(used, figures or (), {"rd": rd})
     if other:
         raise CommandError(
             "--figure: a second number is not allowed; the opponents' come with the games",
             ExitCode.WRONG_INPUT,
         )
     if used.name == "fide":
-        own = {"games": 30, **own}  # no longer new, unless it is said
-
+        own = {"games": NEW_GAMES, **own}  # a new player only if --figure says so
     played = read_games(games or (), file)
-    state = state_of(used, parse_number("--rating", rating), own, moment)
+    state = player_state(used, parse_number("--rating", rating), own, moment)
     try:
         found = rate_game_list(used, state, played, at=moment, recent_games=int(own.get("recent_games", 0)))
     except ValueError as error:

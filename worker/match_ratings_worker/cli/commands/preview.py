@@ -1,9 +1,9 @@
-"""`preview`: what a match would change, every outcome side by side, before it is played."""
+"""`preview`: show the rating changes of every outcome of a match before it is played."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -17,10 +17,10 @@ from match_ratings_worker.cli.calculator_input import (
     RulesOption,
     SetOption,
     SystemOption,
+    apply_settings,
     choose_system,
-    figures_of,
-    state_of,
-    system_with,
+    parse_figures,
+    player_state,
 )
 from match_ratings_worker.cli.console import (
     Column,
@@ -34,10 +34,10 @@ from match_ratings_worker.cli.console import (
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import checked_id, parse_numbers, time_or_now
-from match_ratings_worker.cli.redis_errors import run
-from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.cli.redis_errors import run_on_ladder
 from match_ratings_worker.rating import Game, InvalidGame, RatingSystem, State
 from match_ratings_worker.rating.hypothetical_event import event_of
+from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
 
 __all__ = ["preview"]
@@ -56,15 +56,23 @@ def preview(
         ),
     ] = None,
     player: Annotated[
-        str | None, typer.Option("--player", metavar="ID", help="A player of the ladder, as rated now.")
+        str | None,
+        typer.Option("--player", metavar="ID", help="A player of the ladder, with the rating of now."),
     ] = None,
     system: SystemOption = None,
     ladder: LadderOption = None,
     recent_games: Annotated[
         str | None,
-        typer.Option("--recent-games", metavar="A[,B]", help="Ranked games in the 7 days before, of each."),
+        typer.Option(
+            "--recent-games",
+            metavar="A[,B]",
+            help="Ranked games in the 7 days before, of each.",
+        ),
     ] = None,
-    rd: Annotated[str | None, typer.Option("--rd", metavar="A[,B]", help="The rating deviations.")] = None,
+    rd: Annotated[
+        str | None,
+        typer.Option("--rd", metavar="A[,B]", help="The rating deviation of each."),
+    ] = None,
     figures: FigureOption = None,
     k: KOption = None,
     settings: SetOption = None,
@@ -78,14 +86,14 @@ def preview(
     ] = None,
     explain: Annotated[
         str | None,
-        typer.Option("--explain", metavar="RESULT", help="Write out the formula for win, draw or loss."),
+        typer.Option("--explain", metavar="RESULT", help="Show the formula for a win, draw or loss."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print what a match would change for both players: for win, draw and loss, at each cube or length.
+    """Print both players' rating changes for win, draw and loss, at each cube value or match length.
 
-    Give two ratings (--rating, --opponent) or two players of the ladder (--player, --opponent). Systems
-    that rate by period show what the game would change if it were the only one of its period.
+    Give two ratings (--rating, --opponent) or two players of the ladder (--player, --opponent). For
+    systems that rate by period, the changes are those of the only game of a period.
     """
     moment = time_or_now("--at", at)
     if opponent is None or (rating is None) == (player is None):
@@ -105,52 +113,50 @@ def preview(
         used, pairs = _from_ladder(player, opponent, ladder, chosen_settings, moment)
     else:
         used = choose_system(system, ladder, chosen_settings, rules, moment)
-        own, other = figures_of(used, figures or (), options)
-        first = state_of(used, parse_numbers("--rating", rating or "")[0], own, moment)
-        seconds = [state_of(used, value, other, moment) for value in parse_numbers("--opponent", opponent)]
+        own, other = parse_figures(used, figures or (), options)
+        ratings = parse_numbers("--opponent", opponent)
+        first = player_state(used, parse_numbers("--rating", rating or "")[0], own, moment)
         recent = (int(own.get("recent_games", 0)), int(other.get("recent_games", 0)))
-        pairs = [(first, second, recent) for second in seconds]
-    cube = [int(value) for value in parse_numbers("--cube", cubes, low=1, whole=True)] if cubes else None
-    length = (
-        [int(value) for value in parse_numbers("--length", lengths, low=1, whole=True)] if lengths else None
-    )
+        pairs = [(first, player_state(used, value, other, moment), recent) for value in ratings]
+    cube, length = _whole_numbers("--cube", cubes), _whole_numbers("--length", lengths)
     if explain is not None:
         _explain(used, pairs, explain, moment, cube, length, json=json)
     else:
         _show(used, pairs, moment, cube, length, json=json)
 
 
-#: Both states, and both players' games in the 7 days before.
-Pair = tuple["State", "State", tuple[int, int]]
+def _whole_numbers(option: str, text: str | None) -> list[int] | None:
+    return [int(value) for value in parse_numbers(option, text, low=1, whole=True)] if text else None
+
+
+#: The states of both players, and their ranked games in the 7 days before.
+Pair = tuple[State, State, tuple[int, int]]
 
 
 def _from_ladder(
     player: str, opponent: str, ladder: str | None, settings: list[str], at: int
 ) -> tuple[RatingSystem, list[Pair]]:
-
+    """The ladder's system, with the settings applied, and its two players as stored."""
     site = load_installation()
-    chosen = site.ladder(ladder)
     names = checked_id("--player", player), checked_id("--opponent", opponent)
     if names[0] == names[1]:
         raise CommandError(
             "--opponent: it is the player; a match has two different ones", ExitCode.WRONG_INPUT
         )
 
-    async def act(redis: Any) -> StoredPlayers:
+    async def read(handle: LadderHandle) -> tuple[str, StoredPlayers]:
+        return handle.name, await stored_players(handle, names, at)
 
-        return await stored_players(ladder_handle(redis, site.settings, chosen), names, at)
-
-    system, found, new = run(site.settings.redis_url, act)
-    for name in new:
-        print_note(f"player {name} is not known on ladder {chosen.name}; taken for a new one")
+    name, (system, found, new) = run_on_ladder(site, ladder, read)
+    for player_id in new:
+        print_note(f"player {player_id} is not known on ladder {name}; treated as a new player")
     (first, one), (second, two) = found
-    return system_with(system, settings), [(first, second, (one, two))]
+    return apply_settings(system, settings), [(first, second, (one, two))]
 
 
 def _rows(
     system: RatingSystem, pair: Pair, at: int, cubes: list[int] | None, lengths: list[int] | None
 ) -> list[PreviewRow]:
-
     first, second, recent = pair
     try:
         return calculate(
@@ -175,6 +181,7 @@ def _show(
     *,
     json: bool,
 ) -> None:
+    """Print every outcome of each pair."""
     tables = [(pair, _rows(system, pair, at, cubes, lengths)) for pair in pairs]
     rules = system.rules_at(at)
     if json:
@@ -223,7 +230,7 @@ def _explain(
     *,
     json: bool,
 ) -> None:
-
+    """Print the formula of one result, for each pair, at the first cube value or length."""
     scores = {"win": (1.0, 0.0), "draw": (0.5, 0.5), "loss": (0.0, 1.0)}[result]
     length = (lengths or [1])[0] if "length" in system.depends_on else None
     for first, second, recent in pairs:
@@ -235,8 +242,8 @@ def _explain(
         event = event_of(system, (first, second), game, outcome=outcome, names=("player", "opponent"))
         steps = list(system.explain(event))
         if json:
-            told = event.model_dump(mode="json", exclude_none=True, exclude={"match_id", "ladder"})
-            print_json({"event": told, "steps": [asdict(step) for step in steps]})
+            document = event.model_dump(mode="json", exclude_none=True, exclude={"match_id", "ladder"})
+            print_json({"event": document, "steps": [asdict(step) for step in steps]})
             continue
         print_heading(
             f"{system.name}, rules {outcome.rules}: a {result} against {format_number(second.rating)}"

@@ -1,4 +1,4 @@
-"""`systems`: the rating systems that a ladder can have, and what each of them takes."""
+"""`systems`: list the rating systems that a ladder can use, or show the settings of one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ __all__ = ["systems"]
 
 
 def systems(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show all about one of them.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The system to show.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the rating systems, those that other packages register included, or one with its settings."""
-
+    """List the rating systems, including those of plug-ins, or show one with its settings."""
     if name is not None and name not in SYSTEMS:
         known = ", ".join(SYSTEMS)
         raise CommandError(f"NAME: {quote(name)} is not allowed; use one of {known}", ExitCode.WRONG_INPUT)
@@ -38,7 +37,7 @@ def systems(
     elif name is not None:
         _print_one(found[0])
     else:
-        sheet = Table(*(Column(title) for title in ("system", "rates by", "ratings", "draws", "what it is")))
+        sheet = Table(*(Column(title) for title in ("system", "rates by", "ratings", "draws", "description")))
         sheet.add(_row(document) for document in found)
 
 
@@ -65,7 +64,7 @@ def _document(system: type[RatingSystem]) -> dict[str, Any]:
 
 
 def _allowed(schema: dict[str, Any]) -> str:
-    """What a setting may be, in words, from its JSON schema."""
+    """The allowed values of a setting, in words, from its JSON schema."""
     if "anyOf" in schema:
         return " or ".join(_allowed(option) for option in schema["anyOf"])
     if "enum" in schema:
@@ -114,7 +113,7 @@ def _print_one(document: dict[str, Any]) -> None:
         ]
     )
     print()
-    sheet = Table(Column("setting"), Column("usual value"), Column("allowed"))
+    sheet = Table(Column("setting"), Column("default"), Column("allowed"))
     sheet.add(
         (name, "-" if item["default"] is None else str(item["default"]), item["allowed"])
         for name, item in document["settings"].items()
