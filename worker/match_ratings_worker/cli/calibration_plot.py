@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+import importlib.util
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,7 @@ def check_plot_file(path: Path) -> None:
     if path.suffix.lower() not in _FORMATS:
         allowed = f"the file's name must end in {' or '.join(_FORMATS)}"
         raise CommandError(f"--plot: {quote(str(path), 200)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
-    if find_spec("matplotlib") is None:
+    if importlib.util.find_spec("matplotlib") is None:
         text = "matplotlib is not installed; it comes with the extra: pip install 'match-ratings[plots]'"
         raise CommandError(f"--plot: {text}", ExitCode.WRONG_INPUT)
 
