@@ -42,7 +42,7 @@ def rated(system: RatingSystem, rating: float) -> State:
 
 def test_backgammon_shows_win_and_loss_at_every_cube(vectors: Vectors) -> None:
     # Given two players of 1500, when every result is previewed
-    rows = preview(Backgammon(), State(1500), State(1500), at=AT)
+    rows = preview(Backgammon(), (State(1500), State(1500)), at=AT)
     # Then there is a win and a loss for each cube value, no draw, and the published changes.
     assert [(row.cube, row.result) for row in rows] == [(cube, r) for cube in CUBES for r in ("win", "loss")]
     published = vectors("backgammon")["published"]["cube"]
@@ -56,13 +56,13 @@ def test_backgammon_shows_win_and_loss_at_every_cube(vectors: Vectors) -> None:
 
 
 def test_heavy_players_and_chosen_cubes() -> None:
-    (win, loss) = preview(Backgammon(), State(1500), State(1500), at=AT, cubes=[2], recent_games=(60, 10))
+    (win, loss) = preview(Backgammon(), (State(1500), State(1500)), at=AT, cubes=[2], recent_games=(60, 10))
     assert (win.first.change, win.second.change, win.first.k, win.second.k) == (9, -19, 16, 32)
     assert (loss.first.change, loss.second.change) == (-9, 19)
 
 
 def test_fibs_shows_win_and_loss_at_every_length() -> None:
-    rows = preview(Fibs(), Fibs().initial(), Fibs().initial(), at=AT)
+    rows = preview(Fibs(), (Fibs().initial(), Fibs().initial()), at=AT)
     assert [(row.length, row.result) for row in rows] == [(n, r) for n in LENGTHS for r in ("win", "loss")]
     assert rows[0].first.change == pytest.approx(9.98)
     assert rows[0].cube is None
@@ -71,7 +71,7 @@ def test_fibs_shows_win_and_loss_at_every_length() -> None:
 
 @pytest.mark.parametrize("system", [Fide(), Glicko(), GlickoPeriods(), Glicko2()])
 def test_systems_with_draws_show_win_draw_and_loss(system: RatingSystem) -> None:
-    rows = preview(system, rated(system, 1700), rated(system, 1500), at=AT)
+    rows = preview(system, (rated(system, 1700), rated(system, 1500)), at=AT)
     assert [row.result for row in rows] == ["win", "draw", "loss"]
     assert rows[0].first.change > 0 > rows[1].first.change > rows[2].first.change
     assert rows[0].second.change < 0 < rows[1].second.change < rows[2].second.change
@@ -79,10 +79,10 @@ def test_systems_with_draws_show_win_draw_and_loss(system: RatingSystem) -> None
 
 def test_fide_by_month_shows_what_one_game_would_change() -> None:
     established = State(1500, 100, extra=FidePeriodState().extra())
-    rows = preview(Fide(), established, established._replace(rating=1700), at=AT)
+    rows = preview(Fide(), (established, established._replace(rating=1700)), at=AT)
     assert [row.first.change for row in rows] == [15, 5, -5]
     with pytest.raises(InvalidGame, match="unrated"):
-        preview(Fide(), established._replace(rating=0), established, at=AT)
+        preview(Fide(), (established._replace(rating=0), established), at=AT)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +95,14 @@ def test_fide_by_month_shows_what_one_game_would_change() -> None:
 )
 def test_wrong_inputs_are_refused_by_name(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        preview(Backgammon(), State(1500), State(1500), at=AT, **arguments)
+        preview(Backgammon(), (State(1500), State(1500)), at=AT, **arguments)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_every_system_can_be_previewed_explained_and_written_as_json(name: str) -> None:
     system = SYSTEMS[name]()
     first, second = rated(system, 1650), rated(system, 1500)
-    rows = preview(system, first, second, at=AT)
+    rows = preview(system, (first, second), at=AT)
     assert json.loads(json.dumps([dataclasses.asdict(row) for row in rows]))[0]["first"]["before"] == 1650
     event = event_of(system, (first, second), Game(AT, (1, 0), cube=2, length=5))
     assert {step.player for step in system.explain(event)} >= {"first", "second"}

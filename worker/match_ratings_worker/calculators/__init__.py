@@ -8,7 +8,11 @@ from match_ratings_worker.calculators.fide_period import (
     period,
 )
 from match_ratings_worker.calculators.game_list import GameLine, GameListSummary, Played, rate_game_list
-from match_ratings_worker.calculators.ladder_preview import StoredPlayers, preview_on_ladder, stored_players
+from match_ratings_worker.calculators.ladder_preview import (
+    MatchPlayers,
+    preview_on_ladder,
+    read_match_players,
+)
 from match_ratings_worker.calculators.match_outcomes import LENGTHS, PreviewRow, PreviewSide, preview
 
 __all__ = [
@@ -21,11 +25,11 @@ __all__ = [
     "Played",
     "PreviewRow",
     "PreviewSide",
-    "StoredPlayers",
+    "MatchPlayers",
     "performance",
     "period",
     "preview",
     "preview_on_ladder",
     "rate_game_list",
-    "stored_players",
+    "read_match_players",
 ]

@@ -15,11 +15,11 @@ from match_ratings_worker.queries import standing
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["StoredPlayers", "preview_on_ladder", "stored_players"]
+__all__ = ["MatchPlayers", "preview_on_ladder", "read_match_players"]
 
 
-class StoredPlayers(NamedTuple):
-    """Players of a ladder as stored, and the system that rates them."""
+class MatchPlayers(NamedTuple):
+    """The stored states of a match's two players, and the system that rates them."""
 
     system: RatingSystem
     #: Each player's state, and ranked games in the 7 days before the match.
@@ -28,8 +28,8 @@ class StoredPlayers(NamedTuple):
     new: list[str]
 
 
-async def stored_players(ladder: LadderHandle, names: Sequence[str], at: int) -> StoredPlayers:
-    """The players for a match that finishes at `at` (ms).
+async def read_match_players(ladder: LadderHandle, names: Sequence[str], at: int) -> MatchPlayers:
+    """Read the players of a match that finishes at `at` (ms).
 
     Raises RedisError, and queries.Unreadable for a state that cannot be read.
     """
@@ -43,7 +43,7 @@ async def stored_players(ladder: LadderHandle, names: Sequence[str], at: int) ->
             continue
         extra = tuple([known.figures[field] for field in system.state_fields])
         found.append((State(known.rating, known.games, known.last_game or 0, extra), known.recent_games))
-    return StoredPlayers(system, found, new)
+    return MatchPlayers(system, found, new)
 
 
 async def preview_on_ladder(
@@ -53,8 +53,8 @@ async def preview_on_ladder(
 
     `choice` may narrow `cubes` and `lengths`. Raises ValueError for what is not allowed.
     """
-    system, ((first, one), (second, two)), new = await stored_players(ladder, names, at)
-    rows = preview(system, first, second, at=at, recent_games=(one, two), **choice)
+    system, ((first, one), (second, two)), new = await read_match_players(ladder, names, at)
+    rows = preview(system, (first, second), at=at, recent_games=(one, two), **choice)
     return {
         "system": system.name,
         "rules": system.rules_at(at),

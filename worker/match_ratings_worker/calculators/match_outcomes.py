@@ -56,8 +56,7 @@ class PreviewRow:
 
 def preview(
     system: RatingSystem,
-    first: State,
-    second: State,
+    players: tuple[State, State],
     *,
     at: int,
     cubes: Sequence[int] = CUBES,
@@ -80,10 +79,9 @@ def preview(
     rows = []
     for cube, length, result in product(cube_values, length_values, results):
         game = Game(at, _SCORES[result], recent_games, cube or 1, length)
-        outcome = system.preview(first, second, game)
+        outcome = system.preview(*players, game)
         one, two = (
-            _preview_side(system, state, side)
-            for state, side in zip((first, second), outcome.sides, strict=True)
+            _preview_side(system, state, side) for state, side in zip(players, outcome.sides, strict=True)
         )
         rows.append(PreviewRow(result, cube, length, outcome.coefficient, one, two))
     return rows

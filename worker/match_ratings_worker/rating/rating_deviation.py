@@ -49,7 +49,10 @@ class RatingDeviationSystem(RatingSystem):
         """One player's part of the outcome of a game, with `rd` as grown to it."""
 
     def provisional(self, state: State) -> bool:
-        """Whether the rating is still provisional."""
+        """Whether the RD after the last game is still too high for a reliable rating.
+
+        For callers that show ratings; the worker itself does not read it.
+        """
         return state.extra[0] >= self.provisional_rd
 
     def effective_difference(self, own: float, opponent: float, expected: float, finished_at: int) -> float:

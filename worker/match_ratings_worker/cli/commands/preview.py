@@ -8,7 +8,13 @@ from typing import Annotated, Final
 import typer
 
 from match_ratings.messages import CUBES
-from match_ratings_worker.calculators import LENGTHS, PreviewRow, PreviewSide, StoredPlayers, stored_players
+from match_ratings_worker.calculators import (
+    LENGTHS,
+    MatchPlayers,
+    PreviewRow,
+    PreviewSide,
+    read_match_players,
+)
 from match_ratings_worker.calculators import preview as calculate
 from match_ratings_worker.cli.calculator_input import (
     AtOption,
@@ -144,8 +150,8 @@ def _from_ladder(
             "--opponent: it is the player; a match has two different ones", ExitCode.WRONG_INPUT
         )
 
-    async def read(handle: LadderHandle) -> tuple[str, StoredPlayers]:
-        return handle.name, await stored_players(handle, names, at)
+    async def read(handle: LadderHandle) -> tuple[str, MatchPlayers]:
+        return handle.name, await read_match_players(handle, names, at)
 
     name, (system, found, new) = run_on_ladder(site, ladder, read)
     for player_id in new:
@@ -161,8 +167,7 @@ def _rows(
     try:
         return calculate(
             system,
-            first,
-            second,
+            (first, second),
             at=at,
             cubes=cubes or CUBES,
             lengths=lengths or LENGTHS,
