@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from match_ratings_worker.cli.console import print_note
 from match_ratings_worker.cli.exit_codes import EXIT_CODES_HELP, CommandError, ExitCode
 from match_ratings_worker.cli.lazy_group import LazyCommand, lazy_group
+from match_ratings_worker.cli.notes import print_note
 
 __all__ = ["app", "call", "main"]
 
@@ -62,6 +62,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        # A third of the start of the command; nothing else needs it.
         from importlib.metadata import version
 
         print(f"{_NAME} {version(_NAME)}")

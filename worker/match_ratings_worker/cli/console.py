@@ -10,11 +10,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.text import printable
 from match_ratings_worker.units import DAY_MS
 
@@ -62,10 +67,6 @@ class Table:
         self._started = True
 
     def _add_rich(self, rows: list[list[str]]) -> None:
-        # rich takes 50 ms to import, and is needed on a terminal only.
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
         table = RichTable(
             box=None, show_header=not self._started, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0)
         )
@@ -117,12 +118,6 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, ensure_ascii=True, separators=(",", ":")).replace("\x7f", "\\u007f"))
 
 
-def print_note(text: str) -> None:
-    """Print a remark on standard error, unless that is closed or broken."""
-    with suppress(OSError):
-        print(_printable(text), file=sys.stderr, flush=True)
-
-
 def format_number(value: float | None) -> str:
     """A rating or K: integers in full, other numbers with two decimals."""
     if value is None:
@@ -163,8 +158,6 @@ def _print_styled(*parts: tuple[str, str]) -> None:
     if not sys.stdout.isatty():
         print("".join(text for text, _ in parts).rstrip())
         return
-    from rich.text import Text
-
     _rich_console().print(Text.assemble(*parts), soft_wrap=True)
 
 
@@ -176,12 +169,8 @@ def _cell_width(text: str) -> int:
     """Terminal columns that a text takes."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
-
     return cell_len(text)
 
 
-def _rich_console() -> Any:
-    from rich.console import Console
-
+def _rich_console() -> Console:
     return Console(markup=False, emoji=False, highlight=False)

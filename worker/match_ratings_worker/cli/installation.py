@@ -10,7 +10,6 @@ import typer
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.environment import Settings, load_settings
 from match_ratings_worker.ladders_file import ConfigError, Ladder, load_ladders
-from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.text import quote
 
 __all__ = ["Installation", "JsonOption", "LadderOption", "load_installation"]
@@ -44,11 +43,6 @@ class Installation:
             text = f"--ladder: it is required with several ladders; use one of {known}"
             raise CommandError(text, ExitCode.WRONG_INPUT)
         return next(iter(self.ladders.values()))
-
-    def named(self, name: str | None) -> tuple[Ladder, Keys]:
-        """The same, with the ladder's keys, or with its shadow's if RATINGS_SHADOW is set."""
-        ladder = self.ladder(name)
-        return ladder, Keys(ladder.name, shadow=self.settings.shadow)
 
 
 def load_installation() -> Installation:

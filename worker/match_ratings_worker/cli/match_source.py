@@ -17,7 +17,7 @@ from match_ratings_worker.cli.input_files import InvalidLines, open_input
 from match_ratings_worker.cli.installation import Installation
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message, prediction_of
 from match_ratings_worker.ladder_settings import adopted_settings
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory

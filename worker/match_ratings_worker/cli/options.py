@@ -1,8 +1,10 @@
-"""What the commands that correct something share: who and why, times, and asking before they do it."""
+"""Options of the commands that change something: by whom, why, and whether to ask first."""
 
 from __future__ import annotations
 
 import sys
+from getpass import getuser
+from socket import gethostname
 from typing import Annotated, Final
 
 import typer
@@ -12,7 +14,7 @@ from match_ratings_worker.text import quote
 
 __all__ = ["WhoOption", "WhyOption", "YesOption", "ask", "reason", "user_name"]
 
-#: Characters of a reason, with who gives it, at most: those of a message's `why`.
+#: Characters of a reason and its author, at most: the limit of a message's `why`.
 _LONGEST: Final = 500
 
 WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for the ledger.")]
@@ -23,8 +25,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def reason(why: str, who: str | None) -> str:
-    """The reason as it is kept, with who gives it."""
-
+    """The reason and its author as one text, for the ledger."""
     by = who if who is not None else user_name()
     text = f"{why.strip()} ({by.strip()})"
     for name, value in (("--why", why), ("--by", by)):
@@ -35,17 +36,14 @@ def reason(why: str, who: str | None) -> str:
 
 
 def ask(question: str) -> None:
-    """Returns when somebody at the terminal agrees; else the command ends."""
+    """Ask at the terminal; end the command unless the answer is yes."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError("--yes: it is required where nobody can be asked", ExitCode.WRONG_INPUT)
     typer.confirm(question, abort=True, err=True)
 
 
 def user_name() -> str:
-    """Who sits here: the user and the machine."""
-    from getpass import getuser
-    from socket import gethostname
-
+    """The user and the machine, such as anna@host."""
     try:
         return f"{getuser()}@{gethostname()}"
     except (KeyError, OSError):

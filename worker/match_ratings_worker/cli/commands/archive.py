@@ -10,7 +10,7 @@ from match_ratings_worker.cli.console import format_time, print_fields, print_he
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import YesOption, ask
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import Archive, Archiver
 from match_ratings_worker.storage.ladder import LadderHandle
 

@@ -12,7 +12,7 @@ from match_ratings_worker.cli.console import format_time, print_heading, print_j
 from match_ratings_worker.cli.exit_codes import ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.progress import progress_bar
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import open_ledger
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import printable

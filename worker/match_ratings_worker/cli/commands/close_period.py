@@ -21,7 +21,7 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings
 from match_ratings_worker.pipeline.close_due_periods import ClosedPeriod, PeriodCloser, adopted_store
 from match_ratings_worker.rating import RatingSystem

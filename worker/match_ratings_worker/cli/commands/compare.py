@@ -22,7 +22,7 @@ from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_i
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import integer_option, parse_time
 from match_ratings_worker.cli.progress import progress_bar
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import Ledger, open_ledger, parse_event
 from match_ratings_worker.migration import (
     Comparison,

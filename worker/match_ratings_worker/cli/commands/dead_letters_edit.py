@@ -24,7 +24,7 @@ from match_ratings_worker.cli.dead_letter_options import (
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import WhoOption
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterStore,
     EditResult,

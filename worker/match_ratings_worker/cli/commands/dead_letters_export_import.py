@@ -19,7 +19,7 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InvalidLines, open_input
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.progress import progress_bar
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
     DeadLetterStore,

@@ -24,7 +24,7 @@ from match_ratings_worker.cli.dead_letter_options import (
 )
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import integer_option
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, history_items, message_fields
 from match_ratings_worker.storage.ladder import LadderHandle

@@ -18,7 +18,7 @@ from match_ratings_worker.cli.installation import JsonOption, LadderOption, load
 from match_ratings_worker.cli.options import WhoOption, reason, user_name
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import progress_bar
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
     DeadLetterReplay,

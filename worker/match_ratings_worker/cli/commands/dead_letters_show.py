@@ -9,7 +9,7 @@ from match_ratings_worker.cli.console import format_time, print_fields, print_he
 from match_ratings_worker.cli.dead_letter_options import IdArgument, checked_letter_id
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterStore, DryRunResult, Inspection, inspect_dead_letter
 from match_ratings_worker.storage.dead_letter_entries import history_items
 from match_ratings_worker.storage.ladder import LadderHandle

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import typer
-
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.cli.console import (
     Column,
@@ -22,9 +20,9 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.parameters import checked_id
+from match_ratings_worker.cli.parameters import id_argument
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ladder_settings import adopted_settings as adoption
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.ledger import MatchOutcome, Trace, open_ledger, period_games, trace
@@ -41,7 +39,7 @@ _GONE = (MatchOutcome.UNKNOWN, MatchOutcome.TRIMMED)
 def explain(
     match_id: Annotated[
         str,
-        typer.Argument(metavar="MATCH", help="The id of a match, a tournament, or an event of the ledger."),
+        id_argument("MATCH", help="The id of a match, a tournament, or an event of the ledger."),
     ],
     ladder: LadderOption = None,
     json: JsonOption = False,
@@ -54,7 +52,6 @@ def explain(
     """
     site = load_installation()
     name = site.ladder(ladder).name
-    checked_id("MATCH", match_id)
 
     async def act(handle: LadderHandle) -> tuple[Trace, RatingSystem | None, dict[str, list[str]]]:
         now = await server_time(handle.redis, handle.keys.inbox)

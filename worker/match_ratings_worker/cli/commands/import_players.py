@@ -18,7 +18,8 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_input
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
-from match_ratings_worker.cli.redis_errors import refusals, run, unavailable
+from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
+from match_ratings_worker.cli.run_with_redis import run_with_redis
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.migration import (
     Importer,
@@ -83,7 +84,7 @@ def import_players(
 
         job = _Import(source, csv=file.lower().endswith(".csv"), replace=replace, dry=dry_run)
         try:
-            run(settings.redis_url, act)
+            run_with_redis(settings.redis_url, act)
         except KeyboardInterrupt:
             print_note(f"match-ratings: interrupted; {job.confirmed()}")
             raise
@@ -128,7 +129,7 @@ class _Import:
             with progress_bar(in_bytes=True) as progress:
                 await self._send(reader, importer, progress)
             self._seconds = time.monotonic() - begun
-        except refusals() as error:
+        except REDIS_ERRORS as error:
             if "OTHERSETTINGS" in str(error):
                 raise _other_settings(ladder.name) from None
             reason = unavailable(url, error)

@@ -21,7 +21,7 @@ from match_ratings_worker.cli.console import (
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import WhoOption, YesOption, ask, user_name
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ladder_settings import adopted_settings
 from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
 from match_ratings_worker.ladder_settings.settings_diff import (

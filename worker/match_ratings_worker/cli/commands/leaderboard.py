@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from match_ratings_worker import queries
 from match_ratings_worker.cli.console import Column, Table, format_number, print_json, print_note
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.parameters import checked_id, integer_option
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.parameters import id_option, integer_option
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.queries import LeaderboardRow
 from match_ratings_worker.storage.ladder import LadderHandle
 
@@ -21,9 +19,7 @@ __all__ = ["leaderboard"]
 
 def leaderboard(
     top: Annotated[int, integer_option("--top", 1, help="How many players.")] = 10,
-    around: Annotated[
-        str | None, typer.Option("--around", metavar="PLAYER", help="Show the players around this one.")
-    ] = None,
+    around: Annotated[str | None, id_option("--around", help="Show the players around this one.")] = None,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -31,8 +27,6 @@ def leaderboard(
 
     Players with equal ratings share a rank: 1, 2, 2, 4.
     """
-    if around is not None:
-        checked_id("--around", around)
     sheet = Table(
         Column("rank", right=True),
         Column("rating", right=True, style="bold"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import typer
-
 from match_ratings import RatingUpdated
 from match_ratings_worker import queries
 from match_ratings_worker.cli.console import (
@@ -21,9 +19,9 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.parameters import checked_id, integer_option
+from match_ratings_worker.cli.parameters import id_argument, integer_option
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import open_ledger, recent_changes
 from match_ratings_worker.queries import Standing
 from match_ratings_worker.storage.ladder import LadderHandle
@@ -32,7 +30,7 @@ __all__ = ["player"]
 
 
 def player(
-    player_id: Annotated[str, typer.Argument(metavar="PLAYER", help="The player's id.")],
+    player_id: Annotated[str, id_argument("PLAYER", help="The player's id.")],
     count: Annotated[
         int,
         integer_option("--changes", 0, 1000, help="Number of changes to show."),
@@ -43,7 +41,6 @@ def player(
     """Print a player's rating, rank, games, K for a game now, and the last changes."""
     site = load_installation()
     chosen = site.ladder(ladder)
-    checked_id("PLAYER", player_id)
 
     async def act(handle: LadderHandle) -> tuple[Standing, list[RatingUpdated]]:
         now = await queries.server_time(handle.redis, handle.keys.inbox)

@@ -9,7 +9,7 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.options import YesOption, ask
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.migration import Shadow, ShadowRunning
 from match_ratings_worker.storage.ladder import LadderHandle
 

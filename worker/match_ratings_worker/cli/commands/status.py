@@ -18,7 +18,7 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.progress import spinner
-from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.cli.run_with_redis import run_with_redis
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.queries import LadderStatus, UnservedLadder
 
@@ -42,8 +42,8 @@ def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
         return int(await redis.zcard(QUEUE))
 
     with spinner("Counting"):
-        found, unserved = run(site.settings.redis_url, read)
-        jobs = run(site.settings.queue_url, count_jobs)
+        found, unserved = run_with_redis(site.settings.redis_url, read)
+        jobs = run_with_redis(site.settings.queue_url, count_jobs)
     if ladder is not None:
         unserved = [item for item in unserved if item.ladder == ladder]
     if json:

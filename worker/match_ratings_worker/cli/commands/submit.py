@@ -24,7 +24,8 @@ from match_ratings_worker.cli.installation import (
     load_installation,
 )
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
-from match_ratings_worker.cli.redis_errors import connection, refusals, unavailable
+from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
+from match_ratings_worker.cli.run_with_redis import connect_or_fail
 from match_ratings_worker.lines import LONGEST_LINE, Line, LineBatch, line_batches
 from match_ratings_worker.pipeline.validate_message import Problem, read_message
 from match_ratings_worker.storage.stream_pages import server_time
@@ -133,7 +134,7 @@ class _Submitter:
         #: Wrong lines that were left out.
         self.skipped = 0
         self._url = installation.settings.redis_url
-        self._redis: Redis = connection(self._url)
+        self._redis: Redis = connect_or_fail(self._url)
         self._runner = runner
         self._checker = checker
         self._skip_invalid = skip_invalid
@@ -148,7 +149,7 @@ class _Submitter:
                     self._check_all(source, progress)
                     source.file.seek(0)
                 self._send_all(source, progress)
-        except refusals() as error:
+        except REDIS_ERRORS as error:
             fault = unavailable(self._url, error)
             raise CommandError(f"{fault}; {self.confirmed()}", fault.code) from None
 

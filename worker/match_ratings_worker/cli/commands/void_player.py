@@ -24,7 +24,7 @@ from match_ratings_worker.cli.installation import Installation
 from match_ratings_worker.cli.options import ask
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import progress_bar, spinner
-from match_ratings_worker.cli.redis_errors import run_on_ladder
+from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.storage.worker_liveness import has_worker

@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import load_installation
 from match_ratings_worker.cli.parameters import integer_option
-from match_ratings_worker.cli.redis_errors import run
+from match_ratings_worker.cli.run_with_redis import run_with_redis
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.jobs.worker_settings import worker_settings
 from match_ratings_worker.runtime import (
@@ -67,8 +67,8 @@ def worker(
     if supervised:
         stop_with_supervisor()
     try:
-        run(settings.redis_url, _check_server)
-        run(settings.queue_url, _check_queue)
+        run_with_redis(settings.redis_url, _check_server)
+        run_with_redis(settings.queue_url, _check_queue)
         if processes == 1:
             _rate()
         else:
