@@ -18,8 +18,7 @@ from embedded import Endpoint
 from match_ratings_worker.environment import Settings, load_settings
 from match_ratings_worker.jobs.cron_jobs import trim_ledgers
 from match_ratings_worker.ladders_file import ConfigError, Ladder
-from match_ratings_worker.ledger.archive_and_trim import ArchiveMismatch, Archiver
-from match_ratings_worker.ledger.sqlite_archive import Archive
+from match_ratings_worker.ledger import Archive, ArchiveMismatch, Archiver
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.runtime.worker_context import WorkerContext
 from match_ratings_worker.storage.connection import connect

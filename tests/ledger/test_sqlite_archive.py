@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from match_ratings_worker.ledger.sqlite_archive import Archive, ArchiveError
+from match_ratings_worker.ledger import Archive, ArchiveError
 from tests.support.migration import payload
 
 

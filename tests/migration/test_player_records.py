@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from match_ratings_worker.lines import LONGEST_LINE
+from match_ratings_worker.migration import InvalidLine, PlayerReader, PlayerRecord
 from match_ratings_worker.migration.csv_json_lines import ParsedLine, json_lines
-from match_ratings_worker.migration.player_records import InvalidLine, PlayerReader, PlayerRecord
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fide, Glicko2, RatingSystem, State
 from tests.support.clock import DAY
 

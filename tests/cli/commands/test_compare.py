@@ -9,8 +9,7 @@ import pytest
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.ledger import parse_event
-from match_ratings_worker.migration import Comparison, ReferenceChange, read_reference_change
-from match_ratings_worker.migration.player_records import InvalidLine
+from match_ratings_worker.migration import Comparison, InvalidLine, ReferenceChange, read_reference_change
 from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli
 

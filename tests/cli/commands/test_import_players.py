@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from match_ratings import RatingUpdated
-from match_ratings_worker.migration.import_players import Importer
-from match_ratings_worker.migration.player_records import MOST_GAMES, PlayerReader
+from match_ratings_worker.migration import Importer, PlayerReader
+from match_ratings_worker.migration.player_records import MOST_GAMES
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import LadderStore

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 from embedded import Endpoint
 from match_ratings import rating_updates
 from match_ratings import stream_names as names
-from match_ratings_worker.migration.clear_shadow import Shadow, ShadowRunning
+from match_ratings_worker.migration import Shadow, ShadowRunning
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import LadderStore

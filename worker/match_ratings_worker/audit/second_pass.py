@@ -61,9 +61,9 @@ def check_void(
     *,
     complete: bool,
 ) -> list[Difference] | None:
-    """The differences of a void from the inverse of its match; None when they can no longer be told.
+    """The differences of a void from the inverse of its match; None when it is no longer known.
 
-    `complete` tells that the ledger has every event ever added.
+    `complete`: the ledger has every event ever added.
     """
 
     def difference(text: str) -> Difference:

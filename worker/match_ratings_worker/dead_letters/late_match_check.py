@@ -17,7 +17,7 @@ from redis.exceptions import ResponseError
 from match_ratings import Cause, MatchFinished
 from match_ratings.messages import Message
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.ledger.sqlite_archive import Archive
+from match_ratings_worker.ledger import Archive
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_ids import stream_id_ms

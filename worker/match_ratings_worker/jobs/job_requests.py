@@ -14,7 +14,7 @@ from arq import Retry
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from match_ratings_worker.environment import ladder_handle
-from match_ratings_worker.ledger.sqlite_archive import ArchiveError
+from match_ratings_worker.ledger import ArchiveError
 from match_ratings_worker.queries import Unreadable
 from match_ratings_worker.runtime import WorkerContext
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS

@@ -22,7 +22,7 @@ from match_ratings_worker.jobs.match_finished import match_finished, store_unrea
 from match_ratings_worker.jobs.preview_job import preview_job
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.ladders_file import ConfigError, load_ladders
-from match_ratings_worker.ledger.sqlite_archive import ArchiveError
+from match_ratings_worker.ledger import ArchiveError
 from match_ratings_worker.runtime import (
     GracefulWorker,
     WorkerContext,

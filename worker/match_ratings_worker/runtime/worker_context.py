@@ -17,7 +17,7 @@ from match_ratings import Reason
 from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.ladders_file import Ladder
-from match_ratings_worker.ledger.archive_and_trim import open_archiver
+from match_ratings_worker.ledger import open_archiver
 from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.ladder_store import LadderStore
