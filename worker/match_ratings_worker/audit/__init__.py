@@ -7,5 +7,14 @@ one. `audit_ladder` reads Redis around them.
 
 from match_ratings_worker.audit.audit_ladder import audit_ladder
 from match_ratings_worker.audit.audit_report import AuditReport, Difference, DifferenceKind, Progress
+from match_ratings_worker.audit.recompute_event import FAULTS, recompute_event
 
-__all__ = ["AuditReport", "Difference", "DifferenceKind", "Progress", "audit_ladder"]
+__all__ = [
+    "FAULTS",
+    "AuditReport",
+    "Difference",
+    "DifferenceKind",
+    "Progress",
+    "audit_ladder",
+    "recompute_event",
+]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating import InvalidGame, Number, RatingSystem, Side, State
 
-__all__ = ["Recomputed", "compare_void", "recompute_event"]
+__all__ = ["FAULTS", "Recomputed", "compare_void", "recompute_event"]
 
 #: Errors of computing from figures that are missing or inconsistent.
-_FAULTS = (ArithmeticError, AssertionError, KeyError, IndexError, TypeError, ValueError)
+FAULTS: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 class Recomputed(NamedTuple):
@@ -35,8 +42,8 @@ def recompute_event(event: RatingUpdated, system: RatingSystem) -> Recomputed:
         return _NOTHING
     try:
         return recompute(event, system)
-    except _FAULTS as error:
-        text = f"it cannot be computed from its figures: {type(error).__name__}: {error}"
+    except FAULTS as error:
+        text = f"it cannot be recomputed from its figures: {type(error).__name__}: {error}"
         return Recomputed([text], [], [])
 
 
@@ -116,8 +123,8 @@ def compare_void(
         except InvalidGame as error:
             found.append(f"by the rules it cannot be voided: {error}")
             continue
-        except _FAULTS as error:
-            found.append(f"it cannot be computed again: {type(error).__name__}: {error}")
+        except FAULTS as error:
+            found.append(f"it cannot be recomputed: {type(error).__name__}: {error}")
             continue
         _compare(found, f"after of {part.player}", part.after, after.rating)
         for name, old, new in zip(system.state_fields, state.extra, after.extra, strict=True):

@@ -20,17 +20,14 @@ from match_ratings_worker.queries.standings import (
 )
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
 from match_ratings_worker.storage.stream_pages import Unreadable, server_time
-from match_ratings_worker.storage.worker_liveness import Consumer, has_worker
 
 __all__ = [
-    "Consumer",
     "DeadLetterEntry",
     "LadderStatus",
     "LeaderboardRow",
     "Standing",
     "UnservedLadder",
     "Unreadable",
-    "has_worker",
     "ladder_status",
     "leaderboard",
     "read_dead_letters",

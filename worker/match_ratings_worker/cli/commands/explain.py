@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from match_ratings import Cause, RatingUpdated
+from match_ratings_worker.audit import FAULTS, recompute_event
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -27,7 +27,7 @@ from match_ratings_worker.ladder_settings import adopted_settings as adoption
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.ledger import MatchOutcome, Trace, open_ledger, period_games, trace
 from match_ratings_worker.queries import server_time
-from match_ratings_worker.rating import RatingSystem, Side, Step
+from match_ratings_worker.rating import RatingSystem, Step
 from match_ratings_worker.storage.ladder import LadderHandle
 
 __all__ = ["explain"]
@@ -93,33 +93,12 @@ def _recompute(system: RatingSystem | None, event: RatingUpdated) -> tuple[list[
     """The steps of an event's formula, and the figures that differ when it is recomputed."""
     if system is None:
         return [], [f"the rating system {event.system} is not known to this version"]
+    differences = recompute_event(event, system).differences
     try:
-        steps = list(system.explain(event))
-        if event.cause is Cause.PERIOD:
-            sides: Sequence[Side] = [system.recompute_close(part) for part in event.players]
-            rules, factor = system.rules_at(event.finished_at - 1), None
-        else:
-            outcome = system.recompute(event)
-            sides, rules, factor = outcome.sides, outcome.rules, outcome.coefficient
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return [], [f"it cannot be recomputed from these figures: {type(error).__name__}: {error}"]
-    pairs: list[tuple[str, Any, Any]] = [
-        ("rules", event.rules, rules),
-        ("coefficient", event.coefficient, factor),
-    ]
-    for part, side in zip(event.players, sides, strict=True):
-        pairs += [
-            (f"{name} of {part.player}", getattr(part, name), value)
-            for name, value in (
-                ("expected", side.expected),
-                ("k", side.k),
-                ("change", side.change),
-                ("after", side.rating),
-            )
-        ]
-    return steps, [
-        f"{name}: {given} in the event, {new} recomputed" for name, given, new in pairs if given != new
-    ]
+        return list(system.explain(event)), differences
+    except FAULTS as error:
+        text = f"its steps cannot be computed: {type(error).__name__}: {error}"
+        return [], differences or [text]
 
 
 def _document(ladder: str, trace: Trace, steps: list[Step], differences: list[str] | None) -> dict[str, Any]:
