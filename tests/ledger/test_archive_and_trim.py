@@ -324,6 +324,7 @@ async def test_housekeeping_trims_where_there_is_no_archive(
         )
         await trim_ledgers({"worker": context})
         assert await context.redis.xlen(Keys(name).outbox) == (0 if archive is None else 300)
+        context.archiver.close()
         await context.redis.aclose()
 
 

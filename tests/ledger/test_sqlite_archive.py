@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,18 +63,18 @@ def test_what_is_no_event_is_kept_as_it_is(tmp_path: Path) -> None:
 def test_it_can_be_read_with_sql(tmp_path: Path) -> None:
     with Archive(tmp_path / "a.db", writable=True) as archive:
         archive.append("x", [("1700000000000-3", payload(1, "ada", "bob"))])
-        with sqlite3.connect(tmp_path / "a.db") as other:  # while it is open elsewhere
+        with closing(sqlite3.connect(tmp_path / "a.db")) as other, other:  # while it is open elsewhere
             sql = "SELECT id, cause, match_id, json_extract(payload, '$.players[1].player') FROM events"
             assert other.execute(sql).fetchall() == [("1700000000000-3", "match", "m-1", "bob")]
 
 
 def test_files_that_are_no_archives(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no database at all, but long enough to be looked at" * 20)
-    with sqlite3.connect(tmp_path / "other.db") as other:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as other, other:
         other.execute("CREATE TABLE things (x)")
     newer = tmp_path / "newer.db"
     Archive(newer, writable=True).close()
-    with sqlite3.connect(newer) as other:
+    with closing(sqlite3.connect(newer)) as other, other:
         other.execute("PRAGMA user_version = 9")
     for name, problem in (
         ("text", "cannot be used: file is not a database"),
