@@ -6,6 +6,7 @@ import pytest
 
 from match_ratings import Cause, MatchFinished, MatchVoided, PlayerUpdate, RatingUpdated, TournamentFinished
 from match_ratings_worker.evaluation import (
+    BackgammonVariant,
     HistoryRecord,
     InitialState,
     LedgerReader,
@@ -13,7 +14,6 @@ from match_ratings_worker.evaluation import (
     PeriodEnd,
     Prize,
     Simulation,
-    Variant,
     Void,
     of_message,
     run_trial,
@@ -184,7 +184,7 @@ def test_a_fitting_system_predicts_better_than_two_that_do_not() -> None:
     records = matches(12_000, divisor=400, players=40, spread=200)
     losses = {}
     for divisor in (30, 1200, 40_000):
-        quality = run_trial(records, Variant(divisor=divisor)).quality(min_games=100)
+        quality = run_trial(records, BackgammonVariant(divisor=divisor)).quality(min_games=100)
         assert quality is not None
         losses[divisor] = quality.log_loss
     assert losses[1200] < losses[30] and losses[1200] < losses[40_000]
@@ -192,7 +192,9 @@ def test_a_fitting_system_predicts_better_than_two_that_do_not() -> None:
 
 def test_a_larger_divisor_is_a_smaller_k_once_ratings_have_adapted() -> None:
     records = matches(5_000, divisor=1200, players=20)
-    one, two = (run_trial(records, Variant(divisor=size * 1000, k=size * 8, heavy_k=0)) for size in (40, 80))
+    one, two = (
+        run_trial(records, BackgammonVariant(divisor=size * 1000, k=size * 8, heavy_k=0)) for size in (40, 80)
+    )
     for first, second in zip(one.predictions, two.predictions, strict=True):
         assert first is not None and second is not None
         assert first.expected == pytest.approx(second.expected, abs=0.001)
@@ -200,7 +202,7 @@ def test_a_larger_divisor_is_a_smaller_k_once_ratings_have_adapted() -> None:
 
 def test_a_variant_with_the_published_figures_is_the_published_system() -> None:
     records = matches(2_000, divisor=1200, players=20)
-    assert run_trial(records, Variant()).ratings == run_trial(records, Backgammon()).ratings
+    assert run_trial(records, BackgammonVariant()).ratings == run_trial(records, Backgammon()).ratings
 
 
 def test_two_trials_are_compared_over_the_matches_that_both_predict() -> None:

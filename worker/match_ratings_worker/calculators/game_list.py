@@ -1,4 +1,4 @@
-"""Rates a list of games in any system: together if the system has periods, else one after another.
+"""Rate a list of games in any system: together if the system has periods, else one after another.
 
 Glicko and Glicko-2 are computed as their papers do, without a ladder's bounds; RDs are those at the
 period's start. Pure; wrong input raises ValueError with the field and what is allowed.
@@ -78,7 +78,7 @@ class GameListSummary:
 def rate_game_list(
     system: RatingSystem, state: State, games: Sequence[Played], *, at: int, recent_games: int = 0
 ) -> GameListSummary:
-    """Rates the games for a player in this state, at a time in ms.
+    """Rate the games of a player in this state, at a time in ms.
 
     `recent_games` is the player's count in the 7 days before the first of them, for systems in which
     it matters; all games of the list count as played in the same 7 days.
@@ -97,7 +97,7 @@ def rate_game_list(
 def _rate_list(
     system: RatingSystem, state: State, games: Sequence[Played], at: int, recent_games: int
 ) -> GameListSummary:
-    """Rates the list as the system does; one game after another if nothing is registered for its class."""
+    """Rate the list by the function registered for the system's class, else one game after another."""
     return _one_after_another(system, state, games, at, recent_games)
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import load_installation
 from match_ratings_worker.cli.parameters import parse_numbers
-from match_ratings_worker.evaluation import Variant
+from match_ratings_worker.evaluation import BackgammonVariant
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, Number, RatingSystem, State
 from match_ratings_worker.text import describe_problem, dotted, quote
 from match_ratings_worker.units import DAY_MS
@@ -144,18 +144,18 @@ def candidate_system(
 ) -> RatingSystem:
     """The system to evaluate: that of `--system`, or else the ladder's, with `--set` and `--rules`.
 
-    For backgammon `--set` also takes the unpublished figures of `evaluation.Variant`; `at` is in ms.
+    For backgammon `--set` also takes the unpublished figures of BackgammonVariant; `at` is in ms.
     """
     system = ladder_system if name is None else choose_system(name, None)
     named = {text.partition("=")[0] for text in settings}
-    if system.name == Variant.name and named & (
-        Variant.model_fields.keys() - type(system).model_fields.keys()
+    if system.name == BackgammonVariant.name and named & (
+        BackgammonVariant.model_fields.keys() - type(system).model_fields.keys()
     ):
         if rules is not None:
             raise CommandError(
                 "--rules: it makes no sense with a divisor or K of --set", ExitCode.WRONG_INPUT
             )
-        return apply_settings(Variant(start=getattr(system, "start", 1500)), settings)
+        return apply_settings(BackgammonVariant(start=getattr(system, "start", 1500)), settings)
     return _apply_rules(apply_settings(system, settings), rules, at)
 
 

@@ -4,7 +4,7 @@ Pure: no I/O, no clock. `match_history` reads events and messages, `simulation` 
 start, `calibration` compares expected with actual scores, `backtest_trial` compares two simulations.
 """
 
-from match_ratings_worker.evaluation.backgammon_variant import Variant
+from match_ratings_worker.evaluation.backgammon_variant import BackgammonVariant
 from match_ratings_worker.evaluation.backtest_trial import (
     RatingSpread,
     Trial,
@@ -40,7 +40,7 @@ __all__ = [
     "Sample",
     "Simulation",
     "Trial",
-    "Variant",
+    "BackgammonVariant",
     "Void",
     "WeeklySwing",
     "best_divisor",

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from match_ratings_worker.rating.backgammon import HISTORY, Backgammon, Rules
 
-__all__ = ["Variant"]
+__all__ = ["BackgammonVariant"]
 
 _NEWEST = HISTORY[-1]
 
 
-class Variant(Backgammon):
+class BackgammonVariant(Backgammon):
     """The newest rules with another divisor or K, for games of any time. For backtests alone."""
 
     #: The rating difference, in points, at which the expected odds are 10 to 1.

@@ -104,7 +104,7 @@ class Trial:
 
 
 def most_active(records: Sequence[HistoryRecord], count: int) -> tuple[str, ...]:
-    """The `count` players with the most matches; of two with as many the first by id."""
+    """The `count` players with the most matches; of equals, those first by id."""
     games: Counter[str] = Counter()
     for record in records:
         if isinstance(record, Match):
@@ -119,31 +119,31 @@ def run_trial(
     watched: Collection[str] = (),
     progress: Callable[[int], None] = lambda done: None,
 ) -> Trial:
-    """Simulates a match history with one system.
+    """Simulate a match history with one system.
 
-    `watched` are the players whose weekly swing is measured; `progress` gets the number of matches done
+    The weekly swing is that of the `watched` players. `progress` gets the number of matches simulated
     since its last call.
     """
     voided = [record.match_id for record in records if isinstance(record, Void)]
-    replay, trial = Simulation(system, voided=voided), Trial(system)
+    simulation, trial = Simulation(system, voided=voided), Trial(system)
     weeks = {name: _Weeks() for name in watched}
     done = 0
     for record in records:
         if not isinstance(record, Match):
-            replay.feed(record)
+            simulation.feed(record)
             continue
         seen = [name for name in record.players if name in weeks]
         for name in seen:
-            weeks[name].add(record.finished_at, system, replay.state(name))
-        trial.predictions.append(replay.feed(record))
+            weeks[name].add(record.finished_at, system, simulation.state(name))
+        trial.predictions.append(simulation.feed(record))
         for name in seen:
-            weeks[name].add(record.finished_at, system, replay.state(name))
+            weeks[name].add(record.finished_at, system, simulation.state(name))
         done += 1
         if done % _PROGRESS_EVERY == 0:
             progress(_PROGRESS_EVERY)
     progress(done % _PROGRESS_EVERY)
-    trial.skipped = replay.skipped
-    for name, state in replay.states.items():
+    trial.skipped = simulation.skipped
+    for name, state in simulation.states.items():
         trial.games[name] = state.games
         if system.rated(state):
             trial.ratings[name] = state.rating

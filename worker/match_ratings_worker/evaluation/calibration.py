@@ -73,7 +73,7 @@ class Sample:
             self.add(prediction)
 
     def add(self, prediction: Prediction) -> None:
-        """Takes one in, from the favourite's side (the first player's when both are rated the same)."""
+        """Add a prediction from the favourite's side (of equals, the first player's)."""
         _, expected, score, gap, effective_difference, _ = prediction
         if gap < 0:
             expected, score, gap, effective_difference = (

@@ -94,7 +94,7 @@ def of_message(message: Message) -> HistoryRecord | None:
 
 
 class LedgerReader:
-    """Turns the events of a ledger, in order, into records."""
+    """Converts the events of a ledger, in order, into records."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -102,13 +102,13 @@ class LedgerReader:
         self.partial_histories = 0
 
     def read(self, event: RatingUpdated) -> Iterator[HistoryRecord]:
-        """The event's record, after a `InitialState` for each player whose history begins in the middle."""
+        """Yield the event's records, first an `InitialState` of each player with earlier events elsewhere."""
         for part in event.players:
             if part.player not in self._known:
                 self._known.add(part.player)
                 if part.sequence != 1 and event.cause is not Cause.IMPORT:
                     self.partial_histories += 1
-                    yield _standing(event.system, part, part.before, "_before")
+                    yield _initial_state(event.system, part, part.before, "_before")
         if event.cause is Cause.MATCH:
             yield _match(event)
         elif event.cause is Cause.PRIZE:
@@ -119,7 +119,7 @@ class LedgerReader:
         elif event.cause is Cause.PERIOD:
             yield from (PeriodEnd(part.player, event.finished_at) for part in event.players)
         else:
-            yield from (_standing(event.system, part, part.after, "_after") for part in event.players)
+            yield from (_initial_state(event.system, part, part.after, "_after") for part in event.players)
 
 
 def _match(event: RatingUpdated) -> Match:
@@ -139,7 +139,7 @@ def _match(event: RatingUpdated) -> Match:
     )
 
 
-def _standing(system: str, part: PlayerUpdate, rating: Number, suffix: str) -> InitialState:
+def _initial_state(system: str, part: PlayerUpdate, rating: Number, suffix: str) -> InitialState:
     figures = part.figures
     own = {
         name.removesuffix(suffix): float(value) for name, value in figures.items() if name.endswith(suffix)

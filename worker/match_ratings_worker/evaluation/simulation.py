@@ -1,9 +1,9 @@
-"""Simulates a match history in memory, by the same rules as the worker."""
+"""Simulate a match history in memory, by the same rules as the worker."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from match_ratings import PlayerUpdate, RatingUpdated
@@ -52,7 +52,7 @@ class Simulation:
         self._games: dict[str, list[int]] = {}
 
     def feed(self, record: HistoryRecord) -> Prediction | None:
-        """Applies a record; returns the prediction of a rated match."""
+        """Apply a record; return the prediction of a match, or None if the system made none."""
         if isinstance(record, Match):
             return self._match(record)
         if isinstance(record, Prize):
@@ -66,15 +66,8 @@ class Simulation:
             self._start(record)
         return None
 
-    def run(self, records: Sequence[HistoryRecord], each: Callable[[Match, Prediction | None], None]) -> None:
-        """Feeds all records; `each` gets every match and its prediction."""
-        for record in records:
-            prediction = self.feed(record)
-            if isinstance(record, Match):
-                each(record, prediction)
-
     def state(self, player: str) -> State:
-        """A player's state; the initial one for an unknown player."""
+        """A player's state; that of a new player if no record mentions the player."""
         found = self.states.get(player)
         return self.system.initial() if found is None else found
 
@@ -110,7 +103,7 @@ class Simulation:
         return bisect_left(games, at) - bisect_left(games, at - WINDOW_MS) if games else 0
 
     def _close(self, player: str, at: int) -> State:
-        """The player's state, after the end of a rating period that was over by a time in ms."""
+        """The player's state at a time in ms; closes the rating period if it has ended by then."""
         state = self.state(player)
         closes_at = self.system.closes_at(state)
         if closes_at is not None and closes_at <= at:
