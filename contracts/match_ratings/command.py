@@ -13,7 +13,7 @@ _NEEDED = ("arq", "typer", "structlog")
 
 
 def main() -> NoReturn:
-    """Runs the command line; without the extra `worker` it says what to install, and exits with 3."""
+    """Run the command line; without the extra `worker` it says what to install, and exits with 3."""
     if any(find_spec(name) is None for name in _NEEDED):
         sys.stderr.write(
             "match-ratings: this command needs the worker: pip install 'match-ratings[worker]'\n"

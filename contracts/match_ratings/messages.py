@@ -1,4 +1,4 @@
-"""The messages: what a match server sends and what the lobby and the leaderboard read.
+"""The messages: those that match servers send, and those that lobby and leaderboard read.
 
 All are JSON in the stream field ``message``, frozen, and ignore fields they do not know, so that a
 newer producer does not break an older worker. Times are integer milliseconds since 1970 (UTC) once
@@ -110,7 +110,7 @@ def _current_mode(value: object) -> object:
 
 
 def _whole(value: object) -> object:
-    """Keeps 8.0, true and "8" from passing for an integer."""
+    """Keep 8.0, true and "8" from passing for an integer."""
     if type(value) is not int:
         raise PydanticCustomError("int_type", "must be a whole number")
     return value

@@ -1,1 +1,1 @@
-"""The settings that a ladder is rated by: adopted ones, their history, and what a change would mean."""
+"""The settings that a ladder is rated by: adopted ones, their history, and the risks of a change."""

@@ -100,7 +100,7 @@ async def history(redis: Redis, keys: Keys) -> list[Adoption]:
 async def adopt(
     executor: CommandExecutor, keys: Keys, system: RatingSystem, *, expected_digest: str, who: str, why: str
 ) -> bool:
-    """Adopts a system's settings if those with the digest `expected_digest` ("" for none) are adopted now.
+    """Adopt a system's settings if those with the digest `expected_digest` ("" for none) are adopted now.
 
     Raises RedisError.
     """

@@ -1,4 +1,4 @@
-"""What would change if a ladder were rated by other settings, and what is dangerous about that. Pure.
+"""Compares a ladder's settings with others, and names the risks of a change. Pure.
 
 A rule change is safe while a ladder is in use when it is dated in the future: then every game is rated
 by the rules in force when it finished, whoever rates it and whenever it arrives. Everything else changes
@@ -56,7 +56,7 @@ def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differences(system: str, settings: Mapping[str, Any], here: RatingSystem) -> list[SettingDifference]:
-    """Field by field what differs between adopted settings and a configured system's, the system first."""
+    """The differences between adopted settings and those of a configured system, field by field."""
     adopted, own = flat(settings), flat(here.model_dump(mode="json"))
     found = [SettingDifference("system", system, here.name)] if system != here.name else []
     for name in [*own, *(name for name in adopted if name not in own)]:

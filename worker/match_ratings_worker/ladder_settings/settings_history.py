@@ -1,4 +1,4 @@
-"""Which rating system an event was made by."""
+"""Maps ledger positions to the settings in force."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["SettingsHistory"]
 
 
 class SettingsHistory:
-    """The systems of a ladder, each with the settings and the part of the ledger that it is for."""
+    """The systems of a ladder, each with its settings and its part of the ledger."""
 
     def __init__(self, configured: RatingSystem, adoptions: Sequence[Adoption] = ()) -> None:
-        """`configured` stands in where nothing that can be read is adopted; `adoptions` newest first."""
+        """`configured` is used where no adoption can be read; `adoptions` newest first."""
         self._eras: list[tuple[tuple[int, int], RatingSystem]] = []
         for adoption in adoptions:
             try:
@@ -41,7 +41,7 @@ class SettingsHistory:
         return next((system for after, system in self._eras if after < at), self._oldest)
 
     def _named(self, name: str) -> RatingSystem | None:
-        """A system with its usual settings, for events older than what is known to have been adopted."""
+        """A system with its default settings, for events older than every known adoption."""
         if name not in self._others:
             try:
                 self._others[name] = SYSTEMS[name]()

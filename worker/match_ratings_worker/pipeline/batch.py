@@ -1,4 +1,4 @@
-"""The values that the pipeline's modules hand to each other: messages in hand, stored data, and changes."""
+"""The values that the modules of the pipeline exchange: claimed messages, stored data, and changes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class InboxEntry:
     id: str
     #: Claims and failures, this one included.
     attempts: int
-    #: The players on whose lines it stands.
+    #: The players on whose lines it is.
     players: tuple[str, ...] = ()
     #: The key of its receipt; "" when it has none.
     receipt: str = ""
@@ -133,7 +133,7 @@ class PlayerState:
         return self.passed < len(self.line) and self.line[self.passed] == entry_id
 
     def advance(self, change: StateChange | None, commit: Commit) -> None:
-        """Carries the player past the message of a commit, with the change that it made."""
+        """Carry the player past the message of a commit, with the change that it made."""
         if change is not None:
             self.state, self.sequence = change.state, change.written
         if commit.action == "rated":

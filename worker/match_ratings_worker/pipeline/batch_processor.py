@@ -80,7 +80,7 @@ class BatchProcessor:
     _in_flight: set[str] = field(default_factory=set)
 
     async def claim_new(self) -> int:
-        """Claims new messages if there is room; returns how many."""
+        """Claim new messages if there is room; return how many."""
         if len(self.waiting) >= self.limits.waiting:
             return 0
         contended = "contended" if self._contended else ""
@@ -90,7 +90,7 @@ class BatchProcessor:
         return self._accept(reply)
 
     async def claim_own(self) -> int:
-        """Claims again what this consumer holds already, after a lost reply; returns how many."""
+        """Claim this consumer's own messages again, after a lost reply; return how many."""
         total, after = 0, "0-0"
         while True:
             reply = await self.store.claim(self.consumer, "own", self.limits.batch, after)
@@ -100,7 +100,7 @@ class BatchProcessor:
             after = reply.found[-1].entry.id
 
     async def claim_stale(self) -> int:
-        """Takes over messages of workers that are gone; returns how many."""
+        """Take over messages of workers that are gone; return how many."""
         reply = await self.store.claim(self.consumer, "stale", self.limits.batch, self.limits.idle)
         if reply.found:
             count = len(reply.found)
@@ -120,10 +120,10 @@ class BatchProcessor:
         return LadderRules(self.ladder, self.system, self.limits.horizon)
 
     async def settle(self, *, probe: bool = False) -> int:
-        """Rates and commits the messages whose turn it is; returns how many were settled.
+        """Rate and commits the messages whose turn it is; return how many were settled.
 
         With `probe` looks at a few only: cheap, to find out again and again whether another worker has
-        settled what the messages wait for.
+        settled the messages that these wait for.
         """
         if not self.waiting:
             return 0
@@ -151,14 +151,14 @@ class BatchProcessor:
         return done
 
     async def drain(self) -> int:
-        """Waits for all commits in flight; returns how many messages were settled."""
+        """Wait for all commits in flight; return how many messages were settled."""
         done = 0
         while self._sent:
             done += await self._sent.popleft()
         return done
 
     def reset(self) -> None:
-        """Forgets everything in memory, after a lost connection; all of it is still claimed in Redis."""
+        """Forget everything in memory, after a lost connection; all of it is still claimed in Redis."""
         for task in self._sent:
             task.cancel()
         self._sent.clear()
@@ -188,8 +188,8 @@ class BatchProcessor:
         return done
 
     async def _send(self, commits: Iterator[Commit], now: int) -> int:
-        """Sends commits in chunks without waiting for the last: Redis carries out one chunk while the next
-        is computed here, and reads for the next batch what these have written.
+        """Send commits in chunks without waiting for the last: Redis carries out one chunk while the next
+        is computed here, and the next batch reads the data that these have written.
         """
         done = 0
         while chunk := list(islice(commits, self.limits.chunk)):
@@ -245,7 +245,7 @@ class BatchProcessor:
             entry.problem = Problem(Reason.FAILED, f"it failed {entry.attempts - 1} times, last with {text}")
 
     async def unblock(self) -> None:
-        """Unblocks the lines and receipts on which messages wait for deleted entries."""
+        """Unblock the lines and receipts on which messages wait for deleted entries."""
         unblocked = 0
         for entry in [entry for entry in self.waiting.values() if entry.problem is None]:
             for key in (*(self.store.keys.line(name) for name in entry.players), entry.receipt):
@@ -254,7 +254,7 @@ class BatchProcessor:
             log.warning("unblocked lines of deleted messages", ladder=self.ladder, count=unblocked)
 
     async def shut_down(self) -> None:
-        """Leaves the group; what was not settled goes to other workers at once."""
+        """Leave the group; unsettled messages go to other workers at once."""
         await self.drain()
         count = await self.store.leave_group(self.consumer)
         self.waiting.clear()

@@ -1,4 +1,4 @@
-"""The reply of claim_messages.lua as claimed entries."""
+"""Parses the reply of claim_messages.lua into claimed entries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ClaimReply(NamedTuple):
 
 
 def parse_claim_reply(reply: Any, receipt_prefixes: Mapping[MessageKind, str]) -> ClaimReply:
-    """Parses the script's reply; `receipt_prefixes` are the key prefixes by message kind."""
+    """Parse the script's reply; `receipt_prefixes` are the key prefixes by message kind."""
     now, newest, leader_ttl_ms, found = reply
     return ClaimReply(
         now, newest.decode(), leader_ttl_ms, [_claimed(item, now, receipt_prefixes) for item in found]

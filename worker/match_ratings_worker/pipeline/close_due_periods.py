@@ -31,9 +31,9 @@ log = structlog.get_logger(__name__)
 
 #: Players in one script call: Redis is held for about 2 ms.
 _CHUNK: Final = 64
-#: How often in a row all players of a chunk may have changed since they were read.
+#: Chunks in a row whose players all changed since they were read, after which a round gives up.
 _TRIES: Final = 20
-#: How long a job works on a ladder, in seconds; the next one goes on.
+#: Time that one job spends on a ladder, in seconds; the next job goes on.
 _SECONDS: Final = 40.0
 #: Later than any period's end, in ms.
 _FOR_EVER: Final = 2**62
@@ -57,7 +57,7 @@ class ClosedPeriod:
 
 
 class PeriodCloser:
-    """One round of closing a ladder's periods."""
+    """Closes the rating periods of a ladder that are over, in one round."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class PeriodCloser:
         early: bool = False,
         dry: bool = False,
     ) -> None:
-        """Closes what is over by now, with its grace (that of the system, or as given; in ms).
+        """Select the periods that are over and whose grace has passed (the system's, or as given; in ms).
 
-        With `until` (ms) only periods that ended by then, with `early` all that are open. With `dry`
-        nothing is written.
+        With `until` (ms) only periods that ended by then, with `early` all open ones. With `dry` nothing
+        is written.
         """
         self._store, self._dry = store, dry
         self._wanted: str | int = "+inf" if early else "" if until is None else until
@@ -79,12 +79,13 @@ class PeriodCloser:
         self.closed = 0
         #: Players whose stored state cannot be read, or has no period to close.
         self.passed = 0
-        #: Messages that are not settled yet, as far as they were counted, and the latest end that was closed.
+        #: Unsettled messages: at least this number.
         self.waiting = 0
+        #: Periods that ended by this time, in ms, were closed; None for all.
         self.until: int | None = None
 
     async def run(self, seconds: float | None = None) -> AsyncIterator[list[ClosedPeriod]]:
-        """Closes chunk by chunk, for so many seconds at most; gives what was closed. Raises RedisError."""
+        """Close chunk by chunk, for at most `seconds`, and yield the closed periods. Raises RedisError."""
         started, failed = time.monotonic(), 0
         store, keys = self._store, self._store.keys
         while seconds is None or time.monotonic() - started < seconds:
@@ -146,7 +147,7 @@ async def adopted_store(ladder: LadderHandle) -> LadderStore:
 
 
 async def close_and_log(ladder: LadderHandle) -> None:
-    """Closes the periods of a ladder that are over, for 40 s at most; logs what goes wrong."""
+    """Close the periods of a ladder that are over, for 40 s at most; logs what goes wrong."""
     try:
         closing = PeriodCloser(await adopted_store(ladder))
         async for _ in closing.run(_SECONDS):

@@ -67,7 +67,7 @@ def change_to(
 
 
 def close_period(player: PlayerState, name: str, rules: LadderRules, until: int, now: int) -> Commit | None:
-    """Closes a player's period if it is over by `until` (ms); None if there is none to close."""
+    """Close a player's period if it is over by `until` (ms); None if there is none to close."""
     opened = open_state(player, name, rules, until, now)
     if opened.closing is None:
         return None

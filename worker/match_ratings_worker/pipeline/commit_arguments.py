@@ -1,4 +1,4 @@
-"""The arguments of commit_messages.lua; its header names them in the same order."""
+"""Encodes commits as the arguments of commit_messages.lua, in the order of its header."""
 
 from __future__ import annotations
 

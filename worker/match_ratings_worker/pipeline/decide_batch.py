@@ -1,4 +1,4 @@
-"""Decides what becomes of a batch of messages: pure rules from a snapshot to commits.
+"""Decides a batch of messages: pure rules from a snapshot to commits.
 
 Messages are taken in the order of the stream and the players' states are carried forward within the
 batch. A message is rated only when it is next on the line of each of its players; otherwise it waits, and
@@ -33,7 +33,7 @@ def decide(
     rules: LadderRules,
     failed: dict[str, Exception] | None = None,
 ) -> Iterator[Commit]:
-    """Yields the commits for those of `entries` (in stream order) whose turn it is; the others wait.
+    """Yield the commits for those of `entries` (in stream order) whose turn it is; the others wait.
 
     A generator, so that the first commits can be sent to Redis while the next are computed.
 

@@ -70,7 +70,7 @@ class LadderStore:
         )
 
     async def join_group(self) -> Admission:
-        """Creates the consumer group, and the inbox with it, where they do not exist yet.
+        """Create the consumer group, and the inbox with it, where they do not exist yet.
 
         Returns "entered", or why this worker must stay out: the ladder is "live" or a "shadow" and this
         worker is the other, or its shadow is being cleared ("clearing").
@@ -91,7 +91,7 @@ class LadderStore:
     async def claim(
         self, consumer: str, what: Literal["new", "own", "stale"], count: int, argument: str | int = ""
     ) -> ClaimReply:
-        """Claims up to `count` messages.
+        """Claim up to `count` messages.
 
         `argument` is for "new" "contended" when much waits for other workers' messages, for "own" the id
         to go on after, for "stale" the ms of silence after which a consumer counts as gone.
@@ -101,7 +101,7 @@ class LadderStore:
         return parse_claim_reply(reply, self._receipt_prefixes)
 
     async def read(self, entries: Sequence[InboxEntry]) -> BatchSnapshot:
-        """Reads all that `decide` needs for these entries, at one moment.
+        """Read all that `decide` needs for these entries, at one moment.
 
         What the claim has read is not read again.
         """
@@ -136,7 +136,7 @@ class LadderStore:
         return request.parse(await _read(self.executor, self._read_keys, (request.to_json(),)))
 
     async def commit(self, commits: Sequence[Commit], now: int) -> list[int | str]:
-        """Carries the commits out in one step; `now` is the server's time in ms.
+        """Carry the commits out in one step; `now` is the server's time in ms.
 
         Returns for each a number of `CommitStatus`, or the text of the error that kept it from being done.
         """
@@ -149,7 +149,7 @@ class LadderStore:
         ]
 
     async def unblock(self, key: str) -> bool:
-        """Removes deleted messages from the head of a line or receipt; returns whether any were."""
+        """Remove deleted messages from the head of a line or receipt; return whether any were."""
         args = (self.keys.group, HANDOVER_CONSUMER)
         return bool(await _unblock(self.executor, (self.keys.inbox, key), args))
 
@@ -158,7 +158,7 @@ class LadderStore:
         return [item.decode() for item in await _find_missing(self.executor, (self.keys.inbox,), ids)]
 
     async def leave_group(self, consumer: str) -> int:
-        """Removes a stopping worker from the group; returns how many messages it handed over."""
+        """Remove a stopping worker from the group; return how many messages it handed over."""
         keys = self.keys
         reply = await _leave(
             self.executor,
@@ -168,5 +168,5 @@ class LadderStore:
         return int(reply)
 
     async def wait_for_message(self, after: str, ms: int) -> None:
-        """Returns when a message newer than `after` is there, or after `ms` at the latest."""
+        """Return when a message newer than `after` is there, or after `ms` at the latest."""
         await self.redis.xread({self.keys.inbox: after}, count=1, block=ms)

@@ -18,7 +18,7 @@ def pay_prizes(
     rules: LadderRules,
     ttl: int,
 ) -> Commit:
-    """Pays the prizes of a public tournament; a private one is not rated.
+    """Pay the prizes of a public tournament; a private one is not rated.
 
     `ttl` is how long the receipt is kept, in ms.
     """

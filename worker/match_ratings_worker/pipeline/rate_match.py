@@ -23,7 +23,7 @@ def rate_match(
     rules: LadderRules,
     ttl: int,
 ) -> Commit:
-    """Rates a ranked match, after closing the periods that ended before it; others are not rated.
+    """Rate a ranked match, after closing the periods that ended before it; others are not rated.
 
     `ttl` is how long the receipt is kept, in ms. Raises InvalidGame when the match makes no sense in the
     system, RuntimeError when a player's stored games cannot be read.

@@ -1,4 +1,4 @@
-"""What read_batch.lua is asked for a batch, and its reply as a snapshot."""
+"""Builds the request to read_batch.lua for a batch, and parses its reply into a snapshot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SnapshotRequest:
         self._events: list[tuple[str, str]] = []
 
     def add(self, entry: InboxEntry) -> None:
-        """Asks for what one message needs."""
+        """Ask for the data of one message."""
         if not entry.exclusive:
             self._receipts.append(entry.receipt)
         message = entry.message
@@ -58,7 +58,7 @@ class SnapshotRequest:
                 self._window_keys.append((entry.id, name))
 
     def add_players(self, names: Iterable[str]) -> None:
-        """Asks for players without their lines."""
+        """Ask for players without their lines."""
         for name in names:
             self._depth[name], self._known_lines[name] = 0, []
 
@@ -75,7 +75,7 @@ class SnapshotRequest:
         )
 
     def parse(self, reply: Any) -> BatchSnapshot:
-        """Parses the script's reply to this request."""
+        """Parse the script's reply to this request."""
         now, players, windows, texts, events = reply
         receipts = {key: Receipt.parse(text) for key, text in zip(self._receipts, texts, strict=True)}
         for key, (text, _) in zip(self._voided.values(), events, strict=True):

@@ -60,11 +60,11 @@ class StreamConsumer:
         return min((self.busy_seconds - busy) / passed, 1.0) if passed > 0 else 0.0
 
     def stop(self) -> None:
-        """Requests a stop: `run` finishes the batch in hand, leaves the group and returns."""
+        """Request a stop: `run` finishes the batch in hand, leaves the group and returns."""
         self._stop.set()
 
     async def run(self) -> None:
-        """Rates matches until `stop`; waits for a lost or restarting Redis however long."""
+        """Rate matches until `stop`; waits for a lost or restarting Redis however long."""
         away = Backoff(*_AWAY)
         while not self._stop.is_set():
             try:
@@ -102,7 +102,7 @@ class StreamConsumer:
             log.warning("Redis unavailable, retrying", **about)
 
     async def _joined(self) -> bool:
-        """Joins the consumer group; sleeps and returns False if the ladder belongs to the other mode."""
+        """Join the consumer group; sleeps and returns False if the ladder belongs to the other mode."""
         admission = await self.engine.store.join_group()
         if admission != self._admission:
             if admission == "entered":
@@ -188,7 +188,7 @@ class StreamConsumer:
 
 
 async def _both(first: Coroutine[Any, Any, int], second: Coroutine[Any, Any, int]) -> tuple[int, int]:
-    """Awaits both to their ends, then raises the error of either."""
+    """Await both to their ends, then raises the error of either."""
     beside = asyncio.create_task(first)
     try:
         two = await second

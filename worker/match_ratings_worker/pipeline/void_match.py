@@ -26,7 +26,7 @@ def void_match(
     snapshot: BatchSnapshot,
     rules: LadderRules,
 ) -> Commit | None:
-    """Undoes the changes by a rated match; None while the match's event is not stored yet.
+    """Undo the changes by a rated match; None while the match's event is not stored yet.
 
     Raises InvalidGame when there is nothing to undo, or the match was between others.
     """

@@ -46,13 +46,13 @@ class Keys:
         """A shadow has the ladder's inbox, and a set of its own of all other keys."""
         scope = names.scope(ladder, shadow=shadow)
         self.shadow = shadow
-        #: Stream: what match servers send.
+        #: Stream: messages from match servers.
         self.inbox = names.inbox(ladder)
-        #: The workers' consumer group on the inbox; it stands for the side that the ladder is rated by.
+        #: The workers' consumer group on the inbox; only live workers or only a shadow's have one.
         self.group = names.SHADOW_GROUP if shadow else names.GROUP
         #: Stream: rating changes, the ledger.
         self.outbox = names.outbox(ladder, shadow=shadow)
-        #: Stream: what could not be rated.
+        #: Stream: messages that could not be rated.
         self.dead_letters = names.dead_letters(ladder, shadow=shadow)
         #: Sorted set: player -> rating.
         self.leaderboard = names.leaderboard(ladder, shadow=shadow)
@@ -84,7 +84,7 @@ class Keys:
         self.busy_shares = f"{scope}:busy-shares"
         #: Hash: the archive of the ledger: id, place (host and path), upto (the last event it has).
         self.archive = f"{scope}:archive"
-        #: Hash: a replay's dead letters -> what became of each; kept for a week.
+        #: Hash: a replay's dead letters -> outcome; kept for a week.
         self.replay_ = f"{scope}:replay:"
         #: Stream: the histories of messages that people changed and then replayed.
         self.corrections = f"{scope}:corrections"

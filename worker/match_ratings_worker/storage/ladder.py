@@ -1,4 +1,4 @@
-"""One ladder in Redis, in one value: what every function that works on a ladder needs."""
+"""A ladder in Redis and this installation's settings for it, in one value."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LadderHandle:
 
     @cached_property
     def executor(self) -> CommandExecutor:
-        """Carries out scripts over the client's own commands, one at a time."""
+        """Carry out scripts over the client's own commands, one at a time."""
         return ClientExecutor(self.redis)
 
     @property

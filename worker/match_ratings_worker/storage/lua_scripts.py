@@ -30,7 +30,7 @@ class Script:
         self.key_count = len(set(re.findall(r"KEYS\[(\d+)\]", "".join(re.findall(r"^--.*\n", own, re.M)))))
 
     async def __call__(self, executor: CommandExecutor, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        """Runs the script and returns its reply; raises redis.exceptions.RedisError.
+        """Run the script and returns its reply; raises redis.exceptions.RedisError.
 
         Raises ValueError when the number of keys is not that of the script's header.
         """

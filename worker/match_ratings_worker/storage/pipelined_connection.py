@@ -38,7 +38,7 @@ class CommandExecutor(Protocol):
         """The command's reply; raises redis.exceptions.RedisError."""
 
     async def close(self) -> None:
-        """Closes the connection; a later call opens it again."""
+        """Close the connection; a later call opens it again."""
 
 
 class PipelinedConnection:
@@ -108,7 +108,7 @@ class PipelinedConnection:
             self._closing = asyncio.ensure_future(connection.disconnect(nowait=True))
 
     async def close(self) -> None:
-        """Closes the connection; commands without a reply fail, a later call opens it again."""
+        """Close the connection; commands without a reply fail, a later call opens it again."""
         self._break(OSError("it was closed"))
         if closing := getattr(self, "_closing", None):
             await asyncio.wait({closing}, timeout=1.0)

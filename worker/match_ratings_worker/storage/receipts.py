@@ -28,7 +28,7 @@ class Receipt(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | bytes | None) -> Receipt:
-        """Parses the stored value; None or "" when there is none."""
+        """Parse the stored value; None or "" when there is none."""
         if not text:
             return NO_RECEIPT
         if isinstance(text, bytes):

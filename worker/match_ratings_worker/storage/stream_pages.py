@@ -1,4 +1,4 @@
-"""Reading streams in pages, and what their ids tell."""
+"""Reads streams in pages; the server's clock and the ages of entries."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def whole(value: Any) -> int:
 
 
 def as_json(text: str) -> tuple[bytes, bytes]:
-    """How a text stands in our own JSON: with its letters as they are, or those outside ASCII escaped."""
+    """The two forms of a text in our JSON: as it is, and with everything outside ASCII escaped."""
     return orjson.dumps(text), json.dumps(text).encode()
