@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from embedded import Server
-from match_ratings_worker.cli.app import call
+from match_ratings_worker.cli.app import app, call
 from match_ratings_worker.cli.commands.manual import CHAPTERS
 from tests.support.document_session import LANGUAGES, ROOT, Session, blocks, directive
 
@@ -69,6 +72,21 @@ def test_the_chapter_on_the_command_line_names_every_command(capsys: pytest.Capt
     assert named == set(commands)
     shown = re.findall(r"^match-ratings ([a-z-]+)", text, re.MULTILINE)
     assert set(shown) <= named
+
+
+def options(command: Any) -> Iterator[str]:
+    context = command.make_context("match-ratings", [], resilient_parsing=True)
+    for parameter in command.get_params(context):
+        yield from parameter.opts
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        yield from options(command.get_command(context, name))
+
+
+def test_every_option_that_is_named_is_one() -> None:
+    known = {*options(get_command(app)), "--fast", "--quick", "--parts"}  # the last are those of scripts
+    for path in DOCUMENTS:
+        text = re.sub(r"<!--.*?-->", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) <= known, path.name
 
 
 def test_the_readme_is_short() -> None:
