@@ -56,38 +56,8 @@ _VARIES: Final = re.compile(
     r"|(?P<run>\b[0-9a-f]{16}\b)"
     r"|(?P<space>\s+)"
 )
+_REDIS_CLI: Final = Path(__file__).with_name("redis_cli.py")
 _ID: Final = r"1[0-9]{12}-[0-9]+"
-#: A stand-in for redis-cli, which is not everywhere; prints as it does on a terminal.
-_SHIM: Final = """#!{python}
-import json, os, sys
-import redis
-
-
-def shown(reply, indent=""):
-    if isinstance(reply, list):
-        width = len(str(len(reply)))
-        lines = []
-        for number, part in enumerate(reply, 1):
-            mark = f"{{number:>{{width}}}}) "
-            lines.append(mark + shown(part, indent + " " * len(mark)))
-        return ("\\n" + indent).join(lines) or "(empty array)"
-    if isinstance(reply, int):
-        return f"(integer) {{reply}}"
-    if reply is None:
-        return "(nil)"
-    return reply.decode() if reply in (b"OK", b"PONG") else json.dumps(reply.decode())
-
-
-words, url = sys.argv[1:], os.environ["DOCUMENT_REDIS_URL"]
-if words[0] == "-u":
-    url, words = words[1], words[2:]
-client = redis.Redis.from_url(url)
-client.response_callbacks.clear()
-try:
-    print(shown(client.execute_command(*words)))
-except redis.ResponseError as error:
-    sys.exit(f"(error) {{error}}")
-"""
 
 
 def blocks(path: Path) -> list[tuple[str, Example]]:
@@ -121,7 +91,7 @@ class Session:
         self.programs: list[subprocess.Popen[bytes]] = []
         tools = directory / ".tools"
         tools.mkdir()
-        (tools / "redis-cli").write_text(_SHIM.format(python=sys.executable))
+        (tools / "redis-cli").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{_REDIS_CLI}" "$@"\n')
         (tools / "redis-cli").chmod(0o755)
         for name in ("pyproject.toml", "README.md", "contracts", "worker", "scripts"):
             (directory / name).symlink_to(ROOT / name)
