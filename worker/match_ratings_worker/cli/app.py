@@ -1,4 +1,4 @@
-"""The `match-ratings` command: its commands, and how errors become one line and an exit code."""
+"""The `match-ratings` command: the table of its commands; errors become one line and an exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["app", "call", "main"]
 _NAME = "match-ratings"
 
 _COMMANDS: Final = {
-    "worker": LazyCommand("worker:worker", "Rate matches until told to stop."),
+    "worker": LazyCommand("worker:worker", "Rate matches until SIGTERM or Ctrl-C."),
     "submit": LazyCommand("submit:submit", "Send matches from a file of JSON lines."),
     "leaderboard": LazyCommand(
         "leaderboard:leaderboard", "Show the highest ratings, or those around a player."
@@ -79,7 +79,7 @@ def _root(
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Runs one command and returns its exit code; what went wrong is one line on standard error."""
+    """Run one command and return its exit code; an error is one line on standard error."""
     try:
         with get_command(app).make_context(_NAME, list(arguments)) as context:
             context.command.invoke(context)
@@ -115,7 +115,7 @@ def _wrong_usage(error: Any) -> int:
 
 
 def _no_output(error: OSError) -> int:
-    """The end when standard output takes no more; it is not written to again."""
+    """End the command when standard output is broken or full; nothing more is written to it."""
     sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of this process
     if isinstance(error, BrokenPipeError):
         return ExitCode.BROKEN_PIPE
@@ -123,7 +123,7 @@ def _no_output(error: OSError) -> int:
 
 
 def main() -> NoReturn:
-    """What the installed command runs."""
+    """Run the installed command; exit with its code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed beforehand
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the whole process

@@ -11,8 +11,8 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from match_ratings import Reason
+from match_ratings_worker.cli.change_options import signed_reason, user_name
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.options import reason, user_name
 from match_ratings_worker.cli.parameters import id_option, parse_time
 from match_ratings_worker.dead_letters import DeadLetterFilter
 from match_ratings_worker.storage.stream_ids import is_stream_id
@@ -22,7 +22,7 @@ from match_ratings_worker.units import now_ms
 __all__ = [
     "AllOption",
     "IdArgument",
-    "WhyOption",
+    "OptionalWhyOption",
     "checked_letter_id",
     "require_selection",
     "signed_by",
@@ -31,7 +31,7 @@ __all__ = [
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")]
 AllOption = Annotated[bool, typer.Option("--all", help="All dead letters of the ladder.")]
-WhyOption = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="Why, for the record.")]
+OptionalWhyOption = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="Why, for the record.")]
 
 
 def _filter(
@@ -124,5 +124,5 @@ def signed_by(by: str | None, why: str | None) -> tuple[str, str]:
         if sys.stdin is None or not sys.stdin.isatty():
             raise CommandError("--why: it is required; it is kept for the record", ExitCode.WRONG_INPUT)
         why = str(typer.prompt("Why", err=True))
-    reason(why, author)
+    signed_reason(why, author)
     return author.strip(), why.strip()

@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and the one line that says why."""
+"""Exit codes, and the error that ends a command with one of them and a line of text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
         return member
 
     OK = 0, "done"
-    FAILED = 1, "not found, different, or the output could not be written"
+    FAILED = 1, "not found, different or not done, or the output could not be written"
     WRONG_INPUT = 2, "wrong input or settings"
     UNAVAILABLE = 3, "Redis is not reachable or not usable"
     INTERRUPTED = 130, "interrupted"

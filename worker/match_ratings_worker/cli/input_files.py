@@ -73,7 +73,7 @@ def open_input(name: str) -> Iterator[InputFile]:
 
 
 class InvalidLines:
-    """Counts the wrong lines of a file; the first few are reported."""
+    """The wrong lines of a file: all are counted, the first few are reported."""
 
     def __init__(self, prefix: str = "FILE: ") -> None:
         self.count = 0

@@ -15,7 +15,7 @@ __all__ = ["LazyCommand", "lazy_group"]
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is, and its line in the help of its group."""
+    """A command's place, and its line in the help of its group."""
 
     #: `module:attribute` under cli.commands: a function, or a Typer with commands of its own.
     path: str

@@ -30,7 +30,7 @@ def unavailable(url: str, error: Exception) -> CommandError:
 
 
 def _place(url: str) -> str:
-    """Where a URL leads, without user, password and options."""
+    """The hosts and service of a URL, without user, password and options."""
     address = Address.parse(url)
     if "path" in address.options:
         return str(address.options["path"])
@@ -40,7 +40,7 @@ def _place(url: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Why a connection failed, in a few words."""
+    """The cause of a failed connection, in a few words."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, socket.gaierror):
         return "this host name is not known"

@@ -6,10 +6,10 @@ from typing import Any
 
 import typer
 
+from match_ratings_worker.cli.change_options import YesOption, confirm
 from match_ratings_worker.cli.console import format_time, print_fields, print_heading, print_json, print_note
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.options import YesOption, ask
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import Archive, Archiver
 from match_ratings_worker.storage.ladder import LadderHandle
@@ -89,7 +89,7 @@ def adopt(yes: YesOption = False, ladder: LadderOption = None) -> None:
         with Archive(path, writable=True) as archive:
             print_note(f"{path} has events of ladder {name} up to {archive.last(name)}.")
             if not yes:
-                ask("Make it the ladder's archive?")
+                confirm("Make it the ladder's archive?")
             await Archiver(handle.redis, archive, keep=0).adopt(name, handle.keys)
 
     run_on_ladder(site, ladder, act)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from match_ratings_worker.cli.change_options import ByOption, YesOption, confirm
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.dead_letter_options import (
     AllOption,
-    WhyOption,
+    OptionalWhyOption,
     require_selection,
     signed_by,
     with_filter_options,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.options import WhoOption, YesOption, ask
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
@@ -27,8 +27,8 @@ __all__ = ["discard"]
 def discard(
     where: DeadLetterFilter,
     every: AllOption = False,
-    why: WhyOption = None,
-    by: WhoOption = None,
+    why: OptionalWhyOption = None,
+    by: ByOption = None,
     yes: YesOption = False,
     ladder: LadderOption = None,
     json: JsonOption = False,
@@ -50,7 +50,7 @@ def discard(
 
     number, until = run_on_ladder(installation, ladder, count)
     if number and not where.ids and not yes:
-        ask(f"Discard {number} dead letters of ladder {name}?")
+        confirm(f"Discard {number} dead letters of ladder {name}?")
 
     async def act(handle: LadderHandle) -> tuple[int, list[str]]:
         letters = DeadLetterStore(handle)

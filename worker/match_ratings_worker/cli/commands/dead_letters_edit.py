@@ -13,17 +13,17 @@ from typing import Annotated
 
 import typer
 
+from match_ratings_worker.cli.change_options import ByOption
 from match_ratings_worker.cli.commands.dead_letters_show import describe_dry_run
 from match_ratings_worker.cli.console import print_json, print_note
 from match_ratings_worker.cli.dead_letter_options import (
     IdArgument,
-    WhyOption,
+    OptionalWhyOption,
     checked_letter_id,
     signed_by,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.options import WhoOption
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterStore,
@@ -50,8 +50,8 @@ def edit(
     removed: Annotated[
         list[str] | None, typer.Option("--unset", metavar="PATH", help="Remove a value.")
     ] = None,
-    why: WhyOption = None,
-    by: WhoOption = None,
+    why: OptionalWhyOption = None,
+    by: ByOption = None,
     force: Annotated[bool, typer.Option("--force", help="Store it even if it is still wrong.")] = False,
     ladder: LadderOption = None,
     json: JsonOption = False,

@@ -54,11 +54,11 @@ def export(
         count = 0
         letters = DeadLetterStore(handle)
         until, total = await letters.newest_id(), await letters.count()
-        with _writing(output) as file, progress_bar() as tell:
+        with _writing(output) as file, progress_bar() as show_progress:
             async for letter in letters.find(where, until=until):
                 file.write(dumps(export_document(letter, handle.name), ensure_ascii=True) + "\n")
                 count += 1
-                tell("Exporting", count, total)
+                show_progress("Exporting", count, total)
         return count
 
     print_note(f"dead letters exported: {run_on_ladder(load_installation(), ladder, act)}")

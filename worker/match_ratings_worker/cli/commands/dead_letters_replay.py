@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from match_ratings_worker.cli.change_options import ByOption, signed_reason, user_name
 from match_ratings_worker.cli.console import Column, Table, print_json, print_note
 from match_ratings_worker.cli.dead_letter_options import (
     AllOption,
@@ -15,7 +16,6 @@ from match_ratings_worker.cli.dead_letter_options import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.options import WhoOption, reason, user_name
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -63,7 +63,7 @@ def replay(
             help="Your word, and reason, that they were not rated, where the ledger cannot tell.",
         ),
     ] = None,
-    by: WhoOption = None,
+    by: ByOption = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Print a line for each, also when they are many.")
     ] = False,
@@ -98,7 +98,7 @@ def replay(
         raise CommandError("--never-rated: it goes with --force-late", ExitCode.WRONG_INPUT)
     author = by if by is not None else user_name()
     if never_rated is not None or by is not None:
-        reason(never_rated if never_rated is not None else "-", author)
+        signed_reason(never_rated if never_rated is not None else "-", author)
     options = ReplayOptions(
         where,
         rate=None if rate is None else float(rate),
@@ -121,10 +121,10 @@ def replay(
             ) from None
         if not dry_run and not json:
             print_note(f"replay {name} on ladder {handle.name}")
-        with progress_bar(visible=not report.on_terminal) as tell:
+        with progress_bar(visible=not report.on_terminal) as show_progress:
             async for result in running.dry_run() if dry_run else running.results():
                 report.add(result)
-                tell("Looking" if dry_run else "Replaying", report.summary.total, running.total)
+                show_progress("Looking" if dry_run else "Replaying", report.summary.total, running.total)
         return running, handle.name
 
     try:

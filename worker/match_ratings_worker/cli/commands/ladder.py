@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from match_ratings_worker.cli.change_options import ByOption, YesOption, confirm, user_name
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -20,7 +21,6 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.options import WhoOption, YesOption, ask, user_name
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ladder_settings import adopted_settings
 from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
@@ -102,7 +102,7 @@ def diff(ladder: LadderOption = None, json: JsonOption = False) -> None:
 @app.command(short_help="Rate a ladder by this configuration's settings from now on.")
 def adopt(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for the history.")],
-    by: WhoOption = None,
+    by: ByOption = None,
     yes: YesOption = False,
     force: Annotated[
         bool, typer.Option("--force", help="Also when it changes the rules for games that have finished.")
@@ -137,7 +137,7 @@ def adopt(
             )
             raise CommandError(text, ExitCode.WRONG_INPUT)
         if not yes:
-            ask(f"Rate ladder {chosen.name} by these settings from now on?")
+            confirm(f"Rate ladder {chosen.name} by these settings from now on?")
 
     async def write(handle: LadderHandle) -> bool:
         expected = "" if adoption is None else adoption.digest

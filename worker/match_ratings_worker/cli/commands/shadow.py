@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from match_ratings_worker.cli.change_options import YesOption, confirm
 from match_ratings_worker.cli.console import print_json, print_note
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.options import YesOption, ask
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.migration import Shadow, ShadowRunning
@@ -45,7 +45,7 @@ def clear(
                 f"The shadow of ladder {name}: {found.players} players on the leaderboard, "
                 f"{found.events} events, {found.dead_letters} dead letters."
             )
-            ask("Delete all of it?")
+            confirm("Delete all of it?")
         try:
             with spinner("Deleting"):
                 return await shadow.clear(handle.idle_ms)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from match_ratings_worker.cli.change_options import ByOption, WhyOption, YesOption, signed_reason
 from match_ratings_worker.cli.commands.void_player import PlayerVoidRequest, void_player
 from match_ratings_worker.cli.console import (
     Column,
@@ -17,7 +18,6 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.options import WhoOption, WhyOption, YesOption, reason
 from match_ratings_worker.cli.parameters import id_argument, id_option, integer_option
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -43,7 +43,7 @@ def void(
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="And before then; now by default.")
     ] = None,
-    by: WhoOption = None,
+    by: ByOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be voided.")] = False,
     yes: YesOption = False,
     timeout: Annotated[
@@ -71,7 +71,7 @@ def void(
         raise CommandError(text, ExitCode.WRONG_INPUT)
     if (match_id is None) == (player is None):
         raise CommandError("MATCH: give one match, or --player and --since for several", ExitCode.WRONG_INPUT)
-    signed_why = reason(why, by)
+    signed_why = signed_reason(why, by)
     if player is not None:
         if since is None:
             raise CommandError("--since: it is required with --player", ExitCode.WRONG_INPUT)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import typer
 
 from match_ratings import RatingUpdated
+from match_ratings_worker.cli.change_options import confirm
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -21,7 +22,6 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import Installation
-from match_ratings_worker.cli.options import ask
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import progress_bar, spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -86,7 +86,7 @@ def void_player(
     if plan.matches and not dry_run:
         if not yes:
             _print_plan(plan, name) if not json else print_note(f"{name}: {_count(len(plan.matches))}")
-            ask(f"Void {_count(len(plan.matches))} of {name}?")
+            confirm(f"Void {_count(len(plan.matches))} of {name}?")
         try:
             run_on_ladder(installation, ladder, lambda handle: _void(handle, plan, request, so_far))
         except KeyboardInterrupt:
@@ -118,17 +118,17 @@ async def _void(
     handle: LadderHandle, plan: PlayerVoidPlan, request: PlayerVoidRequest, so_far: _Progress
 ) -> None:
     total = len(plan.matches)
-    with progress_bar() as tell:
+    with progress_bar() as show_progress:
         sent: list[VoidResult] = []
         async for page in send_voids(handle, plan.matches, request.why):
             sent += page
             so_far.sent = len(sent)
-            tell("Sending", len(sent), total)
+            show_progress("Sending", len(sent), total)
         done = 0
         async for page in wait_for_voids(handle, sent, timeout=request.timeout):
             so_far.results += page
             done += len(page)
-            tell("Voiding", done, total)
+            show_progress("Voiding", done, total)
     so_far.has_worker = await has_worker(handle.redis, handle.keys, handle.idle_ms)
 
 

@@ -56,8 +56,8 @@ def worker(
     The settings and the server are checked first, without waiting for a Redis that is away. Once started,
     the worker waits for a lost Redis, for as long as it takes. It finishes the batch in hand before it ends.
     Any number of workers can run, on any number of machines; --processes runs several on this one and
-    restarts those that die. The same as `arq match_ratings_worker.settings.WorkerSettings`, with a faster
-    event loop.
+    restarts those that die. After one of the signals the exit code is 0. The same as
+    `arq match_ratings_worker.settings.WorkerSettings`, with a faster event loop.
     """
     if shadow:
         os.environ["RATINGS_SHADOW"] = "1"  # for the child processes, too

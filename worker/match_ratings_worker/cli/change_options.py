@@ -12,19 +12,19 @@ import typer
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.text import quote
 
-__all__ = ["WhoOption", "WhyOption", "YesOption", "ask", "reason", "user_name"]
+__all__ = ["ByOption", "WhyOption", "YesOption", "confirm", "signed_reason", "user_name"]
 
 #: Characters of a reason and its author, at most: the limit of a message's `why`.
 _LONGEST: Final = 500
 
 WhyOption = Annotated[str, typer.Option("--why", metavar="TEXT", help="Why, for the ledger.")]
-WhoOption = Annotated[
+ByOption = Annotated[
     str | None, typer.Option("--by", metavar="NAME", help="Who you are; your user name by default.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
-def reason(why: str, who: str | None) -> str:
+def signed_reason(why: str, who: str | None) -> str:
     """The reason and its author as one text, for the ledger."""
     by = who if who is not None else user_name()
     text = f"{why.strip()} ({by.strip()})"
@@ -35,7 +35,7 @@ def reason(why: str, who: str | None) -> str:
     return text
 
 
-def ask(question: str) -> None:
+def confirm(question: str) -> None:
     """Ask at the terminal; end the command unless the answer is yes."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise CommandError("--yes: it is required where nobody can be asked", ExitCode.WRONG_INPUT)
