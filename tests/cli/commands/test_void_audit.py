@@ -55,7 +55,7 @@ class Site:
     def __call__(self, *arguments: str, answer: str | None = None) -> Result:
         self._patch.setattr(sys, "stdin", None)
         if answer is not None:
-            self._patch.setattr(void_player, "ask", lambda question: self.asked(question, answer))
+            self._patch.setattr(void_player, "confirm", lambda question: self.asked(question, answer))
         self._capsys.readouterr()
         code = cli.call(arguments)
         return Result(code, *self._capsys.readouterr())
