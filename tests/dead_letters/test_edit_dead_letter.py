@@ -77,13 +77,13 @@ async def test_an_edited_letter_has_the_past_of_the_one_before(office: Office) -
     # Given a letter that died twice
     [letter] = await office.die(office.match("m", cube=3))
     await office.replay(letter.id)
-    [letter] = await office.dead()
+    [letter] = await office.dead_letters()
     # When its cube is put right
     message = edited_message(letter.message, [("cube", "2")])
     edited = await edit_dead_letter(office.handle, letter, message, by="mia", why="a typo")
     # Then it is judged, and has a new id and the rest of the old one
     assert edited.dry_run.outcome is ReplayOutcome.RATED and not edited.gone
-    [new] = await office.dead()
+    [new] = await office.dead_letters()
     assert new.id == edited.new_id and new.message == message
     same = ("reason", "source_id", "attempts", "first_seen", "dead_at")
     assert all(getattr(new, name) == getattr(letter, name) for name in same)
@@ -91,7 +91,7 @@ async def test_an_edited_letter_has_the_past_of_the_one_before(office: Office) -
     # And the message before, who, when and why are in its history, also after another edit
     again = edited_message(new.message, [("cube", "4")])
     await edit_dead_letter(office.handle, new, again, by="ole", why="not 2")
-    [last] = await office.dead()
+    [last] = await office.dead_letters()
     first, second = json.loads(last.history)
     assert (first["who"], first["why"], first["letter"]) == ("mia", "a typo", letter.id)
     assert json.loads(first["message"])["cube"] == 3 and json.loads(second["message"])["cube"] == 2
@@ -112,7 +112,7 @@ async def test_the_history_comes_back_with_a_letter_that_dies_again(office: Offi
     assert edited.dry_run.outcome is ReplayOutcome.STILL_WRONG
     [result] = await office.replay(edited.new_id)
     assert result.outcome is ReplayOutcome.STILL_WRONG
-    [letter] = await office.dead()
+    [letter] = await office.dead_letters()
     assert json.loads(letter.history)[0]["who"] == "mia" and letter.attempts == 2
     # It is a dead letter such as consumers read
     [(_, fields)] = await office.redis.xrange(office.keys.dead_letters)
@@ -149,12 +149,12 @@ async def test_what_is_still_wrong_is_kept_only_when_somebody_insists(
     message = edited_message(letter.message, values)
     edited = await edit_dead_letter(office.handle, letter, message, by="mia", why="x")
     assert bool(edited.new_id) is stored
-    [now] = await office.dead()
+    [now] = await office.dead_letters()
     assert now.message == (message if stored else letter.message)
     if not stored:
         assert edited.dry_run.detail
         edited = await edit_dead_letter(office.handle, letter, message, by="mia", why="x", force=True)
-        [now] = await office.dead()
+        [now] = await office.dead_letters()
         assert (now.id, now.message) == (edited.new_id, message)
         assert (now.reason, now.detail) == (edited.dry_run.reason, edited.dry_run.detail)
 
@@ -165,7 +165,7 @@ async def test_of_two_edits_at_once_one_wins(office: Office) -> None:
     first = await edit_dead_letter(office.handle, letter, one, by="mia", why="x")
     second = await edit_dead_letter(office.handle, letter, other, by="ole", why="x")
     assert first.new_id and not first.gone and second.gone and not second.new_id
-    [now] = await office.dead()
+    [now] = await office.dead_letters()
     assert now.message == one
 
 
@@ -178,7 +178,7 @@ async def test_a_letter_that_nobody_wrote_well_can_be_edited(office: Office) -> 
     assert letter is not None
     raw = json.dumps(office.match("m")).encode()
     await edit_dead_letter(office.handle, letter, raw, by="mia", why="x")
-    [now] = await office.dead()
+    [now] = await office.dead_letters()
     assert json.loads(now.history)[0] == {"unreadable": "{"}
     assert (await office.redis.xrange(office.keys.dead_letters))[0][1][b"x"] == b"y"
     # And replayed: what is missing does no harm
@@ -191,7 +191,7 @@ async def test_discarded_letters_are_kept_in_a_log(office: Office) -> None:
         ids[0],
         ids[2],
     ]
-    assert [letter.id for letter in await office.dead()] == [ids[1]]
+    assert [letter.id for letter in await office.dead_letters()] == [ids[1]]
     log = await office.redis.xrange(office.keys.discarded)
     assert [fields[b"letter"].decode() for _, fields in log] == [ids[0], ids[2]]
     assert {fields[b"who"] for _, fields in log} == {b"mia"} and log[0][1][b"why"] == b"noise"
@@ -208,6 +208,6 @@ async def test_too_late_to_edit_a_time_that_is_right(office: Office) -> None:
     message = edited_message(found.message, [("cube", "2")])
     edited = await edit_dead_letter(office.handle, found, message, by="mia", why="x")
     assert edited.dry_run.outcome is ReplayOutcome.PARKED and edited.dry_run.reason == "too-late"
-    [now] = await office.dead()
+    [now] = await office.dead_letters()
     assert now.reason == "too-late"
     assert outcomes(await office.replay(now.id, force_late=True)) == ["rated"]

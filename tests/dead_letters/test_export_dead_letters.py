@@ -35,9 +35,9 @@ async def test_what_was_exported_and_discarded_comes_back_once(office: Office) -
     await office.die(
         office.match("m", cube=3), b'{"\xc3\xa9": "', b"", office.match("n", ("é\U0001f3b2", "\u202e"))
     )
-    [first, *_] = await office.dead()
+    [first, *_] = await office.dead_letters()
     await edit_dead_letter(office.handle, first, b'{"cube": 5}', by="é", why="x", force=True)
-    before = await office.dead()
+    before = await office.dead_letters()
     lines = exported(before, office.ladder)
     assert all(line.isascii() and b"\n" not in line for line in lines)
     # When they are imported while they are there, then nothing happens
@@ -45,7 +45,7 @@ async def test_what_was_exported_and_discarded_comes_back_once(office: Office) -
     # When they have been discarded, then they come back as they were
     await office.letters.discard([letter.id for letter in before], by="mia", why="moved")
     new_ids = await restore(office.letters, lines, office.ladder)
-    after = await office.dead()
+    after = await office.dead_letters()
     assert [letter.id for letter in after] == new_ids
     assert [replace(letter, id="") for letter in after] == [replace(letter, id="") for letter in before]
     # And once only, also when they have been replayed or discarded since
@@ -60,14 +60,14 @@ async def test_bytes_that_are_not_utf_8_come_back(real: Office) -> None:
     assert json.loads(line)["message_base64"] == "/wAbew==" and "message" not in json.loads(line)
     await real.letters.discard([letter.id], by="mia", why="x")
     await restore(real.letters, [line], real.ladder)
-    [again] = await real.dead()
+    [again] = await real.dead_letters()
     assert again.message == letter.message
 
 
 async def test_an_import_keeps_the_place_of_a_message_among_the_others(office: Office) -> None:
     # Given two dead letters of a player, of which the earlier comes back by an import
     [early] = await office.bury(office.match("m-1"), source_id="5-0", first_seen=office.now - 99)
-    lines = exported(await office.dead(), office.ladder)
+    lines = exported(await office.dead_letters(), office.ladder)
     await office.letters.discard([early], by="mia", why="x")
     await office.bury(office.match("m-2"), source_id="6-0", first_seen=office.now - 98)
     await restore(office.letters, lines, office.ladder)

@@ -58,7 +58,7 @@ async def test_past_the_horizon_it_is_left_where_it_is(office: Office) -> None:
     [result] = await office.replay(letter)
     assert result.outcome is ReplayOutcome.PARKED and result.reason == "too-late"
     assert "15.0 days ago" in result.detail and "only a forced replay" in result.detail
-    assert [letter.id for letter in await office.dead()] == [letter]
+    assert [letter.id for letter in await office.dead_letters()] == [letter]
 
 
 async def test_forced_it_is_rated_when_the_whole_ledger_does_not_show_it(office: Office) -> None:

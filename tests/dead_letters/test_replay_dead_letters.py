@@ -23,7 +23,7 @@ async def test_what_failed_for_a_while_is_rated(office: Office) -> None:
     assert results == [ReplayResult(letter, ReplayOutcome.RATED)]
     [event] = await office.events()
     assert event.match_id == "m-1" and not event.late
-    assert await office.dead() == [] and await office.redis.xlen(office.keys.inbox) == 0
+    assert await office.dead_letters() == [] and await office.redis.xlen(office.keys.inbox) == 0
 
 
 async def test_each_outcome_has_its_name(office: Office) -> None:
@@ -81,7 +81,7 @@ async def test_each_outcome_has_its_name(office: Office) -> None:
         if result.outcome in (ReplayOutcome.STILL_WRONG, ReplayOutcome.PARKED, ReplayOutcome.CONFLICT):
             assert result.reason == same.reason and result.detail
     # And what is still wrong is a dead letter with one attempt more, as old as before
-    dead = {letter.id: letter for letter in await office.dead()}
+    dead = {letter.id: letter for letter in await office.dead_letters()}
     for result in results:
         if result.outcome in (ReplayOutcome.STILL_WRONG, ReplayOutcome.CONFLICT):
             letter = dead.pop(result.new_id)
@@ -101,7 +101,7 @@ async def test_a_replay_never_takes_up_what_died_after_it_began(office: Office) 
     results = await office.replay(inbox_limit=7)
     # Then each was replayed once
     assert tally(results) == {ReplayOutcome.STILL_WRONG: 100}
-    assert [letter.attempts for letter in await office.dead()] == [4] * 100
+    assert [letter.attempts for letter in await office.dead_letters()] == [4] * 100
 
 
 async def test_the_order_is_that_of_the_first_sending_for_each_player(office: Office) -> None:
@@ -174,9 +174,9 @@ async def test_ids_that_are_not_there_are_said(office: Office) -> None:
 
 async def test_without_a_worker_nothing_is_moved_and_it_does_not_hang(office: Office) -> None:
     ids = await office.bury(*[office.match(f"m-{n}") for n in range(3)])
-    before = await office.dead()
+    before = await office.dead_letters()
     assert outcomes(await office.results()) == ["left"] * 3
-    assert await office.dead() == before
+    assert await office.dead_letters() == before
     assert [letter.id for letter in before] == ids
 
 
@@ -190,7 +190,7 @@ async def test_it_ends_when_the_workers_end_or_nothing_moves(office: Office) -> 
     results = await office.results(inbox_limit=8, timeout=0.2)
     assert tally(results) == {ReplayOutcome.WAITING: 8, ReplayOutcome.LEFT: 12}
     assert await office.redis.xlen(office.keys.inbox) == 8
-    assert len(await office.dead()) == 12
+    assert len(await office.dead_letters()) == 12
     # And when a worker comes, the others are rated too
     await office.work()
     assert tally(await office.replay()) == {ReplayOutcome.RATED: 12}
@@ -209,7 +209,7 @@ async def test_a_run_that_was_cut_off_is_taken_up_under_its_name(office: Office)
     results = await office.replay(name="run1")
     # Then its results are those of all of its letters, and of no others
     assert tally(results) == {ReplayOutcome.RATED: 20}
-    assert [json.loads(letter.message)["match_id"] for letter in await office.dead()] == ["later"]
+    assert [json.loads(letter.message)["match_id"] for letter in await office.dead_letters()] == ["later"]
     # And once more it only tells what became of them
     assert tally(await office.results(name="run1")) == {ReplayOutcome.RATED: 20}
 

@@ -48,7 +48,9 @@ async def hold(url: str, ladder: str) -> None:
                 "players": [f"a{number}", f"b{number}"],
                 "winner": f"a{number}",
             }
-            await rounds.send({**match, "finished_at": ended - 2 * HOUR + number}, ended - 2 * HOUR + number)
+            await rounds.send_at(
+                ended - 2 * HOUR + number, {**match, "finished_at": ended - 2 * HOUR + number}
+            )
         await rounds.rate()
 
 

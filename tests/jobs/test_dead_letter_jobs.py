@@ -61,7 +61,7 @@ def ask(office: Office, monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 async def test_list_pages_counts_and_export(office: Office, ask: Ask) -> None:
     await office.die(office.match("a", cube=3), b"{", office.match("b", winner="x"))
-    ids = [letter.id for letter in await office.dead()]
+    ids = [letter.id for letter in await office.dead_letters()]
     page = await ask("list", limit=2)
     assert page["ok"] and [item["id"] for item in page["dead_letters"]] == ids[:0:-1]
     rest = await ask("list", limit=2, after=page["next"])
@@ -94,7 +94,7 @@ async def test_an_edit_may_give_the_whole_message(office: Office, ask: Ask, mess
     [letter] = await office.die(b"{")
     edited = await ask("edit", id=letter.id, by="mia", why="x", force=True, **message)
     assert edited["ok"]
-    [now] = await office.dead()
+    [now] = await office.dead_letters()
     assert now.message == b"[]"
 
 
@@ -241,4 +241,4 @@ async def test_a_replay_outlives_the_worker_that_runs_it(
         # Then the job goes on where it was: each letter once, and none that has died since
         assert answer["outcomes"] == {"rated": 160, "still-wrong": 80}
         assert answer["dead_letters"] == len(ids) and len(await office.events()) == 160
-        assert {letter.attempts for letter in await office.dead()} == {4}
+        assert {letter.attempts for letter in await office.dead_letters()} == {4}

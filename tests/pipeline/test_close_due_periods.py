@@ -84,9 +84,9 @@ async def test_a_message_that_waits_keeps_periods_open_that_it_may_belong_to(fid
     waits = await fide.play("m2", ("cid", "dan"), at=end() - HOUR, came=end() + HOUR - 1)
     assert await fide.close() == []
     # While it is claimed it waits as well.
-    await fide.engine.claim_new()
+    await fide.worker.claim_new()
     assert await fide.close() == []
-    assert waits in fide.engine.waiting
+    assert waits in fide.worker.waiting
     # When it is done, all four are closed.
     await fide.rate()
     assert {item.player for item in await fide.close()} == {"ada", "bob", "cid", "dan"}
@@ -129,9 +129,9 @@ async def test_prizes_and_voids_meet_the_same_state_whoever_closed_before(redis:
         if closes:
             await rounds.close()
         prize = {"type": "tournament-finished", "tournament_id": "t", "public": True, "podium": ["ada"]}
-        await rounds.send({**prize, "finished_at": end() - DAY}, end() + HOUR)
+        await rounds.send_at(end() + HOUR, {**prize, "finished_at": end() - DAY})
         void = {"type": "match-voided", "match_id": "m1", "players": ["ada", "bob"], "why": "w"}
-        await rounds.send({**void, "finished_at": end() - DAY}, end() + HOUR)
+        await rounds.send_at(end() + HOUR, {**void, "finished_at": end() - DAY})
         await rounds.rate()
         await rounds.close()
         assert await rounds.dead() == []
@@ -174,7 +174,7 @@ async def test_closing_at_any_moment_gives_the_same_ratings(
         for came, match_id, pair, score, at in matches:
             await rounds.play(match_id, pair, score, at=at, came=came)  # type: ignore[arg-type]
             if busy and dice.random() < 0.3:
-                await rounds.rate(dice.choice([rounds.engine, second]))
+                await rounds.rate(dice.choice([rounds.worker, second]))
             if busy and dice.random() < 0.3:  # at the time at which this message came in
                 await rounds.close(until=came - grace)
         await rounds.rate()
@@ -221,7 +221,7 @@ async def test_the_games_behind_a_period_without_those_that_do_not_count(redis: 
     for number, opponent in enumerate(opponents):
         await rounds.play(f"m{number}", ("ada", opponent), at=end() - DAY + number)
     void = {"type": "match-voided", "match_id": "m3", "players": ["ada", "r3"], "why": "w"}
-    await rounds.send({**void, "finished_at": end() - HOUR}, end() - HOUR)
+    await rounds.send_at(end() - HOUR, {**void, "finished_at": end() - HOUR})
     await rounds.rate()
     await rounds.close()
     (event,) = of(await rounds.events(), "ada")

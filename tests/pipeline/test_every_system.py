@@ -211,11 +211,11 @@ async def traffic(rounds: Rounds, seed: int, count: int = 150) -> None:
                 "tournament_id": f"t{number}",
                 "public": dice.random() < 0.7,
             }
-            await rounds.send({**prize, "podium": pair, "finished_at": at}, came)
+            await rounds.send_at(came, {**prize, "podium": pair, "finished_at": at})
         elif dice.random() < 0.06 and played:
             match_id, names = dice.choice(played)
             void = {"type": "match-voided", "match_id": match_id, "players": names, "why": "test"}
-            await rounds.send({**void, "finished_at": at}, came)
+            await rounds.send_at(came, {**void, "finished_at": at})
         else:
             score = dice.choice([1.0, 0.0, 0.5] if rounds.system.draws else [1.0, 0.0])
             other = {"cube": dice.choice([1, 2, 64]), "length": dice.choice([1, 5, 7])}
@@ -229,7 +229,7 @@ async def traffic(rounds: Rounds, seed: int, count: int = 150) -> None:
     # The last one is taken back while its period is open.
     await rounds.play("last", ("p0", "p1"), at=came, length=5)
     void = {"type": "match-voided", "match_id": "last", "players": ["p0", "p1"], "why": "test"}
-    await rounds.send({**void, "finished_at": came}, came)
+    await rounds.send_at(came, {**void, "finished_at": came})
     await rounds.rate()
 
 

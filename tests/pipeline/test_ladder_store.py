@@ -10,7 +10,6 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,51 +17,31 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from embedded import Server
-from match_ratings import DeadLetter, MatchFinished, RatingUpdated
+from match_ratings import DeadLetter, MatchFinished
 from match_ratings.stream_names import FIELD, GROUP
-from match_ratings_worker.pipeline.batch import Commit, LadderRules, Limits
+from match_ratings_worker.pipeline.batch import Commit, LadderRules
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.decide_batch import decide
-from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
-from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
+from match_ratings_worker.rating import Backgammon, Game, Outcome, State
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
-from tests.support.clock import DAY, now_ms
+from tests.support.clock import DAY
+from tests.support.ladder_harness import LadderHarness
 from tests.support.model import HORIZON, match, raw, tournament
 from tests.support.waiting import eventually
 
 
-class Crew:
+class Crew(LadderHarness):
     """Engines of one ladder."""
 
-    def __init__(self, redis: Redis, ladder: str, system: RatingSystem | None = None) -> None:
-        self.ladder, self.system = ladder, system or Backgammon()
-        self.redis: Any = redis  # its types do not know that it is asynchronous
-        self.store = LadderStore(redis, ladder, self.system, horizon=HORIZON)
-        self.keys = self.store.keys
-        self.now = now_ms()
-
-    def engine(self, name: str, **limits: Any) -> BatchProcessor:
-        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
-        return BatchProcessor(store, self.ladder, self.system, name, replace(Limits(idle=0), **limits))
-
     async def send(self, *messages: dict[str, Any] | bytes | None) -> list[str]:
-        """Adds messages to the inbox (None: an entry without one) and returns their ids."""
+        """Makes the group when there is none."""
         await self.store.join_group()
         await self.store.ensure_adopted()
-        ids = []
-        for message in messages:
-            if isinstance(message, dict):
-                message = raw({"finished_at": self.now, **message, "ladder": self.ladder})
-            fields: dict[str, Any] = {"other": "field"} if message is None else {FIELD: message}
-            ids.append((await self.redis.xadd(self.keys.inbox, fields)).decode())
-        return ids
+        return await super().send(*messages)
 
-    async def events(self) -> list[RatingUpdated]:
-        entries = await self.redis.xrange(self.keys.outbox)
-        return [RatingUpdated.model_validate_json(fields[b"message"]) for _, fields in entries]
-
-    async def dead(self) -> list[DeadLetter]:
+    async def letters(self) -> list[DeadLetter]:
+        """The dead letters as their readers read them."""
         entries = await self.redis.xrange(self.keys.dead_letters)
         return [
             DeadLetter.model_validate(
@@ -127,25 +106,8 @@ async def finish(engine: BatchProcessor) -> None:
     raise AssertionError(f"not finished; it holds {list(engine.waiting)}")
 
 
-async def dump(redis: Any, ladder: str) -> dict[str, Any]:
-    """Everything the ladder has in Redis but its adopted settings, in a form that can be compared."""
-    found: dict[str, Any] = {}
-    for key in sorted(await redis.keys(f"ratings:{{{ladder}}}:*")):
-        if key.endswith((b":settings", b":settings-history")):
-            continue
-        kind = (await redis.type(key)).decode()
-        name = key.decode("utf-8", "backslashreplace")
-        if kind == "stream":
-            found[name] = await redis.xrange(key)
-        elif kind == "zset":
-            found[name] = await redis.zrange(key, 0, -1, withscores=True)
-        elif kind == "hash":
-            found[name] = await redis.hgetall(key)
-        elif kind == "list":
-            found[name] = await redis.lrange(key, 0, -1)
-        else:
-            found[name] = await redis.get(key)
-    return found
+async def dump(crew: Crew) -> dict[str, Any]:
+    return await crew.dump(without=("settings", "settings-history"))
 
 
 @contextmanager
@@ -228,12 +190,15 @@ async def test_what_no_line_can_hold_is_queued_nowhere_and_still_claimed(
     await crew.send(message)
     [found] = (await crew.store.claim("one", "new", 10)).found
     assert (found.kind, found.entry.players) == ("", ())
-    assert list(await dump(crew.redis, crew.ladder)) == [crew.keys.inbox]
+    assert list(await dump(crew)) == [crew.keys.inbox]
     # And it becomes a dead letter all the same
     engine = crew.engine("one")
     await engine.claim_own()
     assert await work(engine) == 1
-    assert [letter.reason.value for letter in await crew.dead()] in (["invalid"], ["self-play"])
+    assert [letter.reason.value for letter in await crew.letters()] in (
+        ["invalid"],
+        ["self-play"],
+    )
     assert await crew.finished()
 
 
@@ -334,7 +299,7 @@ async def test_messages_left_in_good_order_are_no_suspects(crew: Crew) -> None:
     last = crew.engine("last", attempts=5)
     assert await last.claim_stale() == len(ids)
     await finish(last)
-    assert len(await crew.events()) == 4 and await crew.dead() == []
+    assert len(await crew.events()) == 4 and await crew.letters() == []
 
 
 # Reservations
@@ -361,7 +326,7 @@ async def test_a_conflict_between_different_players_is_decided_in_stream_order(
             await work(worker)
     # Then the first in the stream was rated, and nothing else
     assert [event.players[0].player for event in await crew.events()] == ["ada"]
-    assert sorted((letter.source_id, letter.reason.value) for letter in await crew.dead()) == [
+    assert sorted((letter.source_id, letter.reason.value) for letter in await crew.letters()) == [
         (ids[1], "conflict"),
         (ids[2], "conflict"),
     ]
@@ -391,7 +356,7 @@ async def test_a_first_message_that_is_bad_leaves_the_id_to_the_next(
     assert await work(other) == 1
     assert await work(third) == 1
     assert [event.players[0].player for event in await crew.events()] == ["cyd"]
-    assert [letter.reason.value for letter in await crew.dead()] in (
+    assert [letter.reason.value for letter in await crew.letters()] in (
         [["invalid", "conflict"], ["too-late", "conflict"]]
     )
     assert await crew.finished()
@@ -411,7 +376,7 @@ async def test_a_conflict_is_none_before_the_first_has_had_its_effect(crew: Crew
     await engine.claim_own()
     await finish(engine)
     # Then the first has failed, and the second was rated as if it were alone
-    assert [letter.reason.value for letter in await crew.dead()] == ["failed"]
+    assert [letter.reason.value for letter in await crew.letters()] == ["failed"]
     assert [event.players[0].player for event in await crew.events()] == ["cyd"]
 
 
@@ -434,7 +399,7 @@ async def test_a_commit_writes_everything_of_a_match(crew: Crew) -> None:
     # When it is committed
     assert await engine.store.commit(commits, crew.now) == [1]
     # Then ratings, windows, receipt, leaderboard and event are there, and the message is gone
-    found = await dump(crew.redis, crew.ladder)
+    found = await dump(crew)
     [(ledger_id, fields)] = found.pop(crew.keys.outbox)
     assert json.loads(fields[b"message"])["match_id"] == "m-1"
     assert found.pop(crew.keys.receipt("m-1")).split() == [ledger_id, commits[0].entry.digest.encode()]
@@ -461,9 +426,9 @@ async def test_a_commit_carried_out_twice_changes_nothing_the_second_time(crew: 
         crew, match("m-1"), match("m-2"), match("m-2", cube=2), match("m-3", mode="boosted")
     )
     assert await engine.store.commit(commits, crew.now) == [1] * 4
-    before = await dump(crew.redis, crew.ladder)
+    before = await dump(crew)
     assert await engine.store.commit(commits, crew.now) == [-1] * 4
-    assert await dump(crew.redis, crew.ladder) == before
+    assert await dump(crew) == before
 
 
 async def test_a_worker_that_lost_its_claim_is_turned_away(crew: Crew) -> None:
@@ -472,11 +437,11 @@ async def test_a_worker_that_lost_its_claim_is_turned_away(crew: Crew) -> None:
     await crew.send(match("m-4"))
     taker = crew.engine("taker")
     await finish(taker)
-    before = await dump(crew.redis, crew.ladder)
+    before = await dump(crew)
     # When it wakes up and commits
     assert await engine.store.commit(commits, crew.now) == [-1] * 4
     # Then nothing has changed
-    assert await dump(crew.redis, crew.ladder) == before
+    assert await dump(crew) == before
 
 
 async def test_a_worker_that_lost_its_claim_lets_go_of_what_it_held(crew: Crew) -> None:
@@ -499,9 +464,9 @@ async def test_a_match_whose_turn_it_is_not_waits(crew: Crew) -> None:
     # Given a worker that has decided when its match was next, and a line that says otherwise since
     engine, commits = await prepared(crew, match("m-1"))
     await crew.redis.lpush(crew.keys.line("bob"), "0-5")
-    before = await dump(crew.redis, crew.ladder)
+    before = await dump(crew)
     assert await engine.store.commit(commits, crew.now) == [0]
-    assert await dump(crew.redis, crew.ladder) == before
+    assert await dump(crew) == before
 
 
 @pytest.mark.parametrize("message", [match("m-1"), tournament("t-1")])
@@ -514,10 +479,10 @@ async def test_a_rating_changed_by_another_way_is_not_overwritten(
     await crew.redis.hset(
         crew.keys.player(player), mapping={"rating": 2000, "sequence": 1, "games": 0, "last_game": 0}
     )
-    before = await dump(crew.redis, crew.ladder)
+    before = await dump(crew)
     # When it is committed, nothing happens; when it is decided anew, the import stands before it
     assert await engine.store.commit(commits, crew.now) == [0]
-    assert await dump(crew.redis, crew.ladder) == before
+    assert await dump(crew) == before
     await finish(engine)
     [event] = await crew.events()
     [part] = [part for part in event.players if part.player == player]
@@ -546,10 +511,10 @@ async def test_a_receipt_that_changed_since_it_was_read_is_obeyed(
     assert len(commits) == len(messages)
     # When the receipt turns out to be another's
     await crew.redis.set(commits[0].entry.receipt, receipt.format(ids[0]))
-    before = await dump(crew.redis, crew.ladder)
+    before = await dump(crew)
     # Then they wait
     assert await engine.store.commit(commits, crew.now) == [0] * len(messages)
-    assert await dump(crew.redis, crew.ladder) == before
+    assert await dump(crew) == before
 
 
 async def test_the_batchs_later_messages_build_on_its_earlier_ones_or_wait(crew: Crew) -> None:
@@ -611,14 +576,14 @@ async def test_a_commit_that_meets_a_wrong_type_does_nothing_by_half(
         key = getattr(crew.keys, what)
     await crew.redis.delete(key)
     await (crew.redis.lpush(key, "x") if what in ("receipt", "player") else crew.redis.set(key, "x"))
-    before = await dump(crew.redis, crew.ladder)
+    before = await dump(crew)
     # When it is committed
     try:
         [status] = await engine.store.commit(commits, crew.now)
     except ResponseError:
         status = "refused"
     # Then either the commit did not need that key and did all of it, or nothing at all has changed
-    after = await dump(crew.redis, crew.ladder)
+    after = await dump(crew)
     if status == 1:
         assert not after[crew.keys.inbox] and await crew.pending() == {}
         assert len(after.get(crew.keys.outbox, [])) == (0 if "mode" in message else 1)
@@ -658,7 +623,7 @@ async def test_a_players_key_of_the_wrong_type_costs_only_that_players_matches(
             engine.reset()
     # Then the others are rated, in order, and this one is kept as a dead letter
     assert [event.match_id for event in await crew.events()] == ["m-0", "m-2", "m-3"]
-    assert [(letter.source_id, letter.message) for letter in await crew.dead()] == [
+    assert [(letter.source_id, letter.message) for letter in await crew.letters()] == [
         (ids[1], raw({"finished_at": crew.now, **messages[1], "ladder": crew.ladder}))
     ]
     assert not await crew.pending() and not await crew.redis.xlen(crew.keys.inbox)
@@ -679,8 +644,8 @@ async def test_a_state_that_is_no_number_costs_only_that_players_matches(
     await crew.redis.hset(crew.keys.player("bob"), mapping=stored)
     await crew.send(match("m-1", ("ada", "bob")), match("m-2", ("ada", "cyd")))
     await finish(crew.engine("one", attempts=3))
-    assert [letter.reason.value for letter in await crew.dead()] == ["failed"]
-    assert "bob" in (await crew.dead())[0].detail
+    assert [letter.reason.value for letter in await crew.letters()] == ["failed"]
+    assert "bob" in (await crew.letters())[0].detail
     assert [event.match_id for event in await crew.events()] == ["m-2"]
     assert await crew.redis.hgetall(crew.keys.player("bob")) == {
         name.encode(): value.encode() for name, value in stored.items()
@@ -716,7 +681,7 @@ async def keeps_exactly_and_blocks_nobody(crew: Crew, message: bytes) -> None:
     # When the batch is worked on
     await work(engine)
     # Then the good ones are rated and the bad one is kept with what a person needs
-    [letter] = await crew.dead()
+    [letter] = await crew.letters()
     assert letter.message == message
     assert letter.reason.value in ("malformed", "invalid")
     assert (letter.source_id, letter.attempts) == (ids[1], 1)
@@ -742,14 +707,14 @@ async def test_no_bytes_end_the_loop(redis: Redis, ladder: str) -> None:
     with running(StreamConsumer(crew.engine("one", idle=3_600_000))):
         await eventually(crew.finished)
     assert len(await crew.events()) == 1
-    assert [letter.message for letter in await crew.dead()] == [*TEXTS, *BYTES]
+    assert [letter.message for letter in await crew.letters()] == [*TEXTS, *BYTES]
 
 
 async def test_an_entry_without_the_field_is_kept_whole(crew: Crew) -> None:
     await crew.store.join_group()
     await crew.redis.xadd(crew.keys.inbox, {"msg": raw(match("m-1")), "Message": "x"})
     await finish(crew.engine("one"))
-    [letter] = await crew.dead()
+    [letter] = await crew.letters()
     assert letter.reason.value == "malformed"
     assert json.loads(letter.message) == ["msg", raw(match("m-1")).decode(), "Message", "x"]
     assert await crew.finished()
@@ -772,7 +737,7 @@ async def test_what_two_parsers_read_differently_is_never_rated(crew: Crew) -> N
     engine._accept(claim)
     # Then it is a dead letter, and frees the lines on which it was put
     assert await work(engine) == 1
-    [letter] = await crew.dead()
+    [letter] = await crew.letters()
     assert (letter.reason.value, letter.source_id) == ("malformed", entry_id)
     assert await crew.events() == []
 
@@ -823,7 +788,7 @@ async def test_a_rating_that_keeps_failing_is_a_dead_letter_and_takes_nothing_wi
     # When its attempts are used up
     await finish(engine)
     # Then it is kept, with the error, and what waited behind it goes on
-    [letter] = await crew.dead()
+    [letter] = await crew.letters()
     assert (letter.reason.value, letter.source_id) == ("failed", ids[1])
     assert letter.attempts >= 4 and "ZeroDivisionError" in letter.detail
     assert [event.match_id for event in await crew.events()] == ["m-0", "m-3", "m-2"]
@@ -842,7 +807,7 @@ async def test_a_message_that_kills_its_workers_is_a_dead_letter_in_the_end(crew
     await last.claim_stale()
     await work(last)
     # Then it is not tried a fifth time
-    [letter] = await crew.dead()
+    [letter] = await crew.letters()
     assert (letter.reason.value, letter.source_id, letter.attempts) == ("failed", ids[0], 5)
     assert letter.message and "4 times" in letter.detail
     await finish(last)
@@ -853,7 +818,7 @@ async def test_a_message_that_kills_its_workers_is_a_dead_letter_in_the_end(crew
 async def test_after_a_dead_letter_the_match_may_be_sent_again(crew: Crew) -> None:
     await crew.send(match("m-1", cube=3), match("m-1", finished_at=crew.now + 3_600_000), match("m-1"))
     await finish(crew.engine("one"))
-    assert [letter.reason.value for letter in await crew.dead()] == ["invalid", "clock-skew"]
+    assert [letter.reason.value for letter in await crew.letters()] == ["invalid", "clock-skew"]
     assert [event.match_id for event in await crew.events()] == ["m-1"]
 
 
@@ -883,7 +848,7 @@ async def test_a_server_that_refuses_to_write_for_a_while_costs_no_message_its_a
         await engine.claim_own()
         await finish(engine)
         assert [event.match_id for event in await crew.events()] == ["m-1", "m-3"]
-        assert [letter.reason.value for letter in await crew.dead()] == ["invalid"]
+        assert [letter.reason.value for letter in await crew.letters()] == ["invalid"]
         assert await crew.finished()
 
 
@@ -940,11 +905,11 @@ async def test_healing_leaves_everything_else_alone(crew: Crew) -> None:
     one, other = crew.engine("one", batch=1), crew.engine("other", batch=2)
     await one.claim_new()
     await other.claim_new()
-    before, pending = await dump(crew.redis, crew.ladder), await crew.pending()
+    before, pending = await dump(crew), await crew.pending()
     # When both heal
     await one.unblock()
     await other.unblock()
-    assert await dump(crew.redis, crew.ladder) == before and await crew.pending() == pending
+    assert await dump(crew) == before and await crew.pending() == pending
 
 
 async def test_healing_finds_an_owner_for_a_message_acknowledged_by_hand(crew: Crew) -> None:
@@ -1118,13 +1083,13 @@ async def test_claims_and_lines_survive_a_crash_of_the_server(own_server: Server
         crew = Crew(redis, "backgammon")
         ids = await crew.send(*[match(f"m-{n}", ("ada", f"p{n}")) for n in range(6)])
         await crew.engine("one", batch=4).claim_new()
-        before, pending = await dump(redis, "backgammon"), await crew.pending()
+        before, pending = await dump(crew), await crew.pending()
     # When the server crashes and comes back
     await asyncio.to_thread(own_server.restart, kill=True)
     # Then the claims and lines are there, and the work goes on where it was
     async with Redis.from_url(own_server.url) as redis:
         crew = Crew(redis, "backgammon")
-        assert await dump(redis, "backgammon") == before and await crew.pending() == pending
+        assert await dump(crew) == before and await crew.pending() == pending
         engine = crew.engine("one")
         assert await engine.claim_own() == 4
         await finish(engine)

@@ -14,51 +14,25 @@ import pytest
 import structlog
 from redis.asyncio import Redis
 
-from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.audit import AuditReport, audit_ladder
 from match_ratings_worker.ledger import Archive, Ledger
-from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
-from match_ratings_worker.rating import Backgammon, RatingSystem
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.ladder import LadderHandle
-from tests.support.clock import DAY, now_ms
+from match_ratings_worker.rating import RatingSystem
+from tests.support.clock import DAY
+from tests.support.ladder_harness import LadderHarness
 from tests.support.model import match, tournament
 
 #: Long enough for rating periods of a month to end in it.
 HORIZON = 80 * DAY
 
 
-class Bench:
+class Bench(LadderHarness):
     """A ladder and the tools to work on it."""
 
-    def __init__(self, redis: Redis, ladder: str, system: RatingSystem | None = None) -> None:
-        self.redis: Any = redis  # its types do not know that it is asynchronous
-        self.ladder, self.system = ladder, system or Backgammon()
-        self.keys = Keys(ladder)
-        self.now = now_ms()
-        self.engines: list[BatchProcessor] = []
-
-    @property
-    def handle(self) -> LadderHandle:
-        return LadderHandle(self.redis, self.ladder, self.system, horizon_ms=HORIZON)
-
-    def engine(self, name: str = "one", **limits: Any) -> BatchProcessor:
-        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
-        return BatchProcessor(
-            store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0, **limits)
-        )
-
-    async def send(self, *messages: dict[str, Any]) -> list[str]:
-        """Puts messages into the inbox; returns their ids."""
-        async with self.redis.pipeline(transaction=False) as pipe:
-            for message in messages:
-                whole = {"finished_at": self.now, **message, "ladder": self.ladder}
-                pipe.xadd(self.keys.inbox, {FIELD: json.dumps(whole)})
-            return [entry_id.decode() for entry_id in await pipe.execute()]
+    #: Long enough for rating periods of a month to end in it.
+    horizon = HORIZON
 
     def void(self, match_id: str, *players: str, **other: Any) -> dict[str, Any]:
         """A message that takes a match back."""
@@ -90,13 +64,6 @@ class Bench:
         await self.work(workers, **limits)
         return ids
 
-    async def events(self) -> list[RatingUpdated]:
-        entries = await self.redis.xrange(self.keys.outbox)
-        return [
-            RatingUpdated.model_validate_json(fields[b"message"]).model_copy(update={"id": entry_id.decode()})
-            for entry_id, fields in entries
-        ]
-
     async def ledger(self) -> list[tuple[str, dict[str, Any]]]:
         """The events as they are, to be tampered with."""
         entries = await self.redis.xrange(self.keys.outbox)
@@ -110,11 +77,6 @@ class Bench:
                 pipe.xadd(self.keys.outbox, {FIELD: json.dumps(event)}, id=entry_id)
             await pipe.execute()
 
-    async def dead(self) -> list[tuple[str, str]]:
-        """Reason and detail of each dead letter."""
-        entries = await self.redis.xrange(self.keys.dead_letters)
-        return [(fields[b"reason"].decode(), fields[b"detail"].decode()) for _, fields in entries]
-
     async def player(self, name: str) -> dict[str, str]:
         stored = await self.redis.hgetall(self.keys.player(name))
         return {field.decode(): value.decode() for field, value in stored.items()}
@@ -122,10 +84,6 @@ class Bench:
     async def games(self, name: str) -> dict[str, int]:
         stored = await self.redis.zrange(self.keys.games(name), 0, -1, withscores=True)
         return {game.decode(): int(at) for game, at in stored}
-
-    async def counts(self) -> dict[str, int]:
-        stored = await self.redis.hgetall(self.keys.counts)
-        return {name.decode(): int(number) for name, number in stored.items()}
 
     async def picture(self) -> dict[str, Any]:
         """All that must not depend on who rated what when."""

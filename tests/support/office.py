@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from match_ratings import RatingUpdated
-from match_ratings.stream_names import FIELD
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
     DeadLetterReplay,
@@ -22,50 +20,38 @@ from match_ratings_worker.dead_letters import (
     ReplayOutcome,
     ReplayResult,
 )
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
-from match_ratings_worker.rating import Backgammon, RatingSystem
+from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.dead_letter_entries import read_dead_letters as all_letters
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.ladder import LadderHandle
-from tests.support.clock import DAY, now_ms
+from tests.support.clock import DAY
+from tests.support.ladder_harness import Json, LadderHarness
 from tests.support.waiting import eventually
 
 HORIZON = 14 * DAY
 
 
-class Office:
-    """A ladder with its dead letters."""
+class Office(LadderHarness):
+    """A ladder with its dead letters; what is sent is sent as it is."""
+
+    idle = 30_000
 
     def __init__(self, redis: Redis, ladder: str, system: RatingSystem | None = None) -> None:
-        self.redis, self.ladder = redis, ladder
-        self.system = system or Backgammon()
-        self.keys = Keys(ladder)
-        self.handle = LadderHandle(redis, ladder, self.system, horizon_ms=HORIZON, idle_ms=30_000)
+        super().__init__(redis, ladder, system)
         self.letters = DeadLetterStore(self.handle)
-        self.now = now_ms()
 
     def match(self, match_id: str, players: tuple[str, str] = ("ada", "bob"), **other: Any) -> dict[str, Any]:
         """A match that the first player won a minute ago."""
         match = {"match_id": match_id, "ladder": self.ladder, "players": list(players), "winner": players[0]}
         return {**match, "finished_at": self.now - 60_000, **other}
 
-    async def send(self, *messages: dict[str, Any] | bytes) -> list[str]:
-        """Puts messages into the inbox as a match server does."""
-        ids = []
-        for message in messages:
-            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
-            ids.append((await self.redis.xadd(self.keys.inbox, {FIELD: raw})).decode())
-        return ids
+    def encode(self, message: Json) -> bytes:
+        return json.dumps(message).encode()
 
     async def bury(self, *messages: dict[str, Any] | bytes, **fields: Any) -> list[str]:
         """Puts messages straight among the dead letters, one ms after another; returns their ids."""
         ids = []
         for number, message in enumerate(messages):
-            raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+            raw = message if isinstance(message, bytes) else self.encode(message)
             seen = self.now - 100_000 + number
             letter: dict[Any, Any] = {
                 "message": raw,
@@ -80,13 +66,9 @@ class Office:
             ids.append((await self.redis.xadd(self.keys.dead_letters, letter)).decode())
         return ids
 
-    def engine(self, name: str = "test", **limits: Any) -> BatchProcessor:
-        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
-        return BatchProcessor(store, self.ladder, self.system, name, Limits(**limits))
-
     async def work(self) -> None:
         """Rates all that is in the inbox."""
-        engine = self.engine()
+        engine = self.engine("test")
         await engine.store.join_group()
         while await engine.claim_new() or engine.waiting:
             await engine.settle()
@@ -96,7 +78,7 @@ class Office:
         """Sends messages and has them rated; returns all dead letters, oldest first."""
         await self.send(*messages)
         await self.work()
-        return await self.dead()
+        return await self.dead_letters()
 
     @asynccontextmanager
     async def worker(self) -> AsyncIterator[StreamConsumer]:
@@ -132,33 +114,6 @@ class Office:
         results = replay.dry_run() if dry else replay.results()
         found = [result async for result in results]
         assert replay.total == len(found)
-        return found
-
-    async def dead(self) -> list[DeadLetterEntry]:
-        """The dead letters, oldest first."""
-        return [letter async for letter in all_letters(self.redis, self.keys)][::-1]
-
-    async def events(self) -> list[RatingUpdated]:
-        entries = await self.redis.xrange(self.keys.outbox)
-        return [
-            RatingUpdated.model_validate_json(fields[b"message"]).model_copy(update={"id": entry_id.decode()})
-            for entry_id, fields in entries
-        ]
-
-    async def dump(self) -> dict[str, Any]:
-        """Everything that the ladder has in Redis."""
-        found: dict[str, Any] = {}
-        for key in sorted(await self.redis.keys(f"ratings:{{{self.ladder}}}*")):
-            kind = (await self.redis.type(key)).decode()
-            name = key.decode("utf-8", "backslashreplace")
-            if kind == "stream":
-                found[name] = await self.redis.xrange(key)
-            elif kind == "zset":
-                found[name] = await self.redis.zrange(key, 0, -1, withscores=True)
-            elif kind == "hash":
-                found[name] = await self.redis.hgetall(key)  # type: ignore[misc]
-            else:
-                found[name] = await self.redis.get(key)
         return found
 
 

@@ -6,14 +6,12 @@ import json
 import uuid
 from typing import Any
 
-from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.pipeline.batch import Limits
 from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.close_due_periods import ClosedPeriod, PeriodCloser
-from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import RatingSystem, State
 from tests.support.clock import month_start, now_ms
+from tests.support.ladder_harness import LadderHarness
 
 __all__ = ["HORIZON", "Rounds", "month_start", "now_ms"]
 
@@ -21,22 +19,20 @@ __all__ = ["HORIZON", "Rounds", "month_start", "now_ms"]
 HORIZON = 365 * 86_400_000
 
 
-class Rounds:
-    """One ladder and one system."""
+class Rounds(LadderHarness):
+    """A ladder with one worker, and messages that came in at any time."""
+
+    horizon = HORIZON
 
     def __init__(self, redis: Any, ladder: str, system: RatingSystem) -> None:
-        self.redis, self.ladder, self.system = redis, ladder, system
-        self.store = LadderStore(redis, ladder, system, horizon=HORIZON)
-        self.keys = self.store.keys
-        self.engine = self.new_engine()
+        super().__init__(redis, ladder, system)
+        self.worker = self.new_engine()
 
     def new_engine(self) -> BatchProcessor:
         """Another worker of the ladder."""
-        store = LadderStore(self.redis, self.ladder, self.system, horizon=HORIZON)
-        name = f"test-{uuid.uuid4().hex[:8]}"
-        return BatchProcessor(store, self.ladder, self.system, name, Limits(horizon=HORIZON, idle=0))
+        return self.engine(f"test-{uuid.uuid4().hex[:8]}")
 
-    async def send(self, message: dict[str, Any], came: int | None = None) -> str:
+    async def send_at(self, came: int | None, message: dict[str, Any]) -> str:
         """Puts a message into the inbox, as if it came in at a time in ms; returns its id."""
         raw = json.dumps({"ladder": self.ladder, **message})
         found: bytes = await self.redis.xadd(
@@ -58,11 +54,11 @@ class Rounds:
         came = other.pop("came", at)
         winner = {1.0: players[0], 0.0: players[1]}.get(score)
         match = {"match_id": match_id, "players": players, "winner": winner, "finished_at": at}
-        return await self.send({**match, **other}, came)
+        return await self.send_at(came, {**match, **other})
 
     async def rate(self, engine: BatchProcessor | None = None) -> None:
         """Rates what is in the inbox."""
-        engine = engine or self.engine
+        engine = engine or self.worker
         await engine.store.join_group()
         await engine.store.ensure_adopted()
         await engine.claim_stale()
@@ -83,22 +79,9 @@ class Rounds:
         assert found.fault is None, found.fault
         return found.state
 
-    async def events(self) -> list[RatingUpdated]:
-        """The ledger."""
-        entries = await self.redis.xrange(self.keys.outbox)
-        return [
-            RatingUpdated.model_validate_json(fields[b"message"]).model_copy(update={"id": entry_id.decode()})
-            for entry_id, fields in entries
-        ]
-
     async def listed(self) -> dict[str, float]:
         """The leaderboard."""
         return {
             name.decode(): score
             for name, score in await self.redis.zrange(self.keys.leaderboard, 0, -1, withscores=True)
         }
-
-    async def dead(self) -> list[tuple[str, str]]:
-        """Reason and detail of each dead letter."""
-        entries = await self.redis.xrange(self.keys.dead_letters)
-        return [(fields[b"reason"].decode(), fields[b"detail"].decode()) for _, fields in entries]
