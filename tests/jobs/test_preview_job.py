@@ -110,4 +110,6 @@ async def test_a_match_server_asks_a_worker(tmp_path: Path) -> None:
         async with ArqRedis.from_url(server.url) as pool:
             with pytest.raises(TimeoutError):
                 await match_ratings.preview(pool, "club", ("ada", "bob"), timeout=0.3)
-            assert await pool.zcard(QUEUE) <= 1
+            jobs = await pool.zrange(QUEUE, 0, -1)
+            # A cron job may wait there too: the worker was killed.
+            assert len([job for job in jobs if not job.startswith(b"cron:")]) <= 1
