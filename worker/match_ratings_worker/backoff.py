@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Backoff"]
-
 
 class Backoff:
     """Pauses that double from `first` up to `cap`, both in seconds."""

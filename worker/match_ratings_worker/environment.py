@@ -15,8 +15,6 @@ from match_ratings_worker.storage.redis_url import Address
 from match_ratings_worker.text import describe_error
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["Settings", "ladder_handle", "load_settings"]
-
 
 class Settings(BaseSettings):
     """The RATINGS_* environment variables."""

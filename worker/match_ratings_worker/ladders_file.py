@@ -12,8 +12,6 @@ from match_ratings.stream_names import scope
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.text import describe_error, quote
 
-__all__ = ["ConfigError", "Ladder", "load_ladders"]
-
 
 class ConfigError(Exception):
     """Raised for a wrong setting; the text is one sentence with its name, value and what is allowed."""

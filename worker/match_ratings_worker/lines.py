@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol
 
-__all__ = ["LONGEST_LINE", "Line", "LineBatch", "line_batches", "numbered_lines"]
-
 #: Bytes of the longest line that is accepted; the largest message is far below.
 LONGEST_LINE: Final = 1024 * 1024
 #: Bytes requested at once.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["describe_error", "describe_problem", "dotted", "printable", "quote"]
 
 #: Problem's type -> what is allowed, where pydantic's own text says less.
 _ALLOWED: Final = {

@@ -5,16 +5,6 @@ from __future__ import annotations
 import time
 from typing import Final
 
-__all__ = [
-    "CLOCK_SKEW_MS",
-    "DAY_MS",
-    "HOUR_MS",
-    "MINUTE_MS",
-    "WINDOW_MS",
-    "keep_games_ms",
-    "now_ms",
-]
-
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS

@@ -19,8 +19,6 @@ from match_ratings_worker.ledger import Ledger, LedgerTrimmed
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.storage.stream_pages import Unreadable, server_time
 
-__all__ = ["audit_ladder"]
-
 #: Attempts when events are trimmed before they are read, or settings change.
 _ATTEMPTS: Final = 3
 #: Counted outcome -> cause of its events.

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["MAX_LISTED", "AuditReport", "Difference", "DifferenceKind", "Progress"]
-
 #: Called with the current step, the amount done, and the total.
 Progress = Callable[[str, int, int], None]
 

@@ -10,8 +10,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.storage.stream_pages import server_time
 
-__all__ = ["ReceiptSample", "check_receipts"]
-
 #: Size of the sample, at most.
 _MOST: Final = 2000
 #: Receipts read in one step.

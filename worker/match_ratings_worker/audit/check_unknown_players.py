@@ -9,8 +9,6 @@ from match_ratings_worker.audit.ledger_replay import LedgerReplay
 from match_ratings_worker.audit.repair_derived import Repair, write_repairs
 from match_ratings_worker.storage.stored_players import StoredPlayer
 
-__all__ = ["check_unknown_players"]
-
 
 async def check_unknown_players(snapshots: ConsistentSnapshots, report: AuditReport, *, repair: bool) -> None:
     """Reports players without an event; with `repair` corrects their derived data.

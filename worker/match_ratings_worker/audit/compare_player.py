@@ -10,8 +10,6 @@ from match_ratings_worker.audit.expected_player import ExpectedPlayer
 from match_ratings_worker.rating import Number, RatingSystem, State
 from match_ratings_worker.storage.stored_players import StoredPlayer
 
-__all__ = ["Derived", "compare_derived", "compare_games", "compare_player", "derive", "known_state"]
-
 #: Games named in a sentence.
 _NAMED = 5
 

@@ -10,8 +10,6 @@ from match_ratings_worker.audit.ledger_replay import LedgerReplay
 from match_ratings_worker.ledger import Ledger
 from match_ratings_worker.storage.stored_players import PLAYERS_PER_CALL, SnapshotReader, StoredPlayer
 
-__all__ = ["MAX_PASSES", "ConsistentSnapshots"]
-
 #: How often players that change during the audit are read again.
 MAX_PASSES: Final = 20
 

@@ -10,8 +10,6 @@ from match_ratings import PlayerUpdate
 from match_ratings_worker.rating import Number, State
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["ExpectedPlayer"]
-
 _MASK: Final = (1 << 64) - 1
 
 

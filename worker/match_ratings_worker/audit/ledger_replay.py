@@ -18,8 +18,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import describe_error, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS, WINDOW_MS
 
-__all__ = ["LedgerReplay", "PendingVoid"]
-
 #: How long after it was rated a game may have finished, by another clock, in ms; doubled for safety.
 _SKEW: Final = 2 * CLOCK_SKEW_MS
 

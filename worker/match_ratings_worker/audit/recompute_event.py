@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating import InvalidGame, Number, RatingSystem, Side, State
 
-__all__ = ["FAULTS", "Recomputed", "compare_void", "recompute_event"]
-
 #: Errors of computing from figures that are missing or inconsistent.
 FAULTS: Final = (
     ArithmeticError,

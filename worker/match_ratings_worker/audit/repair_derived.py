@@ -14,8 +14,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.stored_players import PLAYERS_PER_CALL, StoredPlayer
 
-__all__ = ["Mismatch", "Repair", "Repairer", "write_repairs"]
-
 #: Players whose windows are collected in one pass over the ledger.
 _PLAYERS_PER_PASS: Final = 20_000
 #: Players, and games, repaired in one script call.

@@ -15,8 +15,6 @@ from match_ratings_worker.ladder_settings.settings_history import SettingsHistor
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 from match_ratings_worker.text import quote
 
-__all__ = ["SecondPass", "check_void"]
-
 
 class SecondPass:
     """Collects the events of given matches, and the games of given players."""

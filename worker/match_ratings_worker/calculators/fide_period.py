@@ -14,8 +14,6 @@ from match_ratings_worker.rating import fide
 from match_ratings_worker.rating.fide import SCALE, Fide, FidePeriodState
 from match_ratings_worker.rating.rating_system import Game, Side, State, Step
 
-__all__ = ["FidePlayer", "PeriodGame", "PeriodReport", "performance", "period"]
-
 _DEFAULT: Final = Fide()
 
 

@@ -20,8 +20,6 @@ from match_ratings_worker.rating.hypothetical_event import event_of
 from match_ratings_worker.rating.rating_deviation import Opponent
 from match_ratings_worker.rating.rating_system import Game, Number, RatingSystem, State, Step
 
-__all__ = ["GameLine", "Played", "GameListSummary", "rate_game_list"]
-
 
 class Played(NamedTuple):
     """A game of the list: the opponent's rating, the score 1, 0.5 or 0, and what other systems need."""

@@ -15,8 +15,6 @@ from match_ratings_worker.queries import standing
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["MatchPlayers", "preview_on_ladder", "read_match_players"]
-
 
 class MatchPlayers(NamedTuple):
     """The stored states of a match's two players, and the system that rates them."""

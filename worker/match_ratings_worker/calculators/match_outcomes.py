@@ -14,13 +14,6 @@ from typing import Final, Literal
 from match_ratings.messages import CUBES
 from match_ratings_worker.rating.rating_system import Game, Number, RatingSystem, Side, State
 
-__all__ = [
-    "LENGTHS",
-    "PreviewRow",
-    "PreviewSide",
-    "preview",
-]
-
 #: The match lengths, in points, that a preview shows where a system depends on them.
 LENGTHS: Final = (1, 3, 5, 7, 9, 11)
 Result = Literal["win", "draw", "loss"]

@@ -15,8 +15,6 @@ from match_ratings_worker.cli.exit_codes import EXIT_CODES_HELP, CommandError, E
 from match_ratings_worker.cli.lazy_group import LazyCommand, lazy_group
 from match_ratings_worker.cli.notes import print_note
 
-__all__ = ["app", "call", "main"]
-
 _NAME = "match-ratings"
 
 _COMMANDS: Final = {

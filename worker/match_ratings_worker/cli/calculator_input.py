@@ -17,20 +17,6 @@ from match_ratings_worker.rating import SYSTEMS, BrokenSystem, Number, RatingSys
 from match_ratings_worker.text import describe_problem, dotted, quote
 from match_ratings_worker.units import DAY_MS
 
-__all__ = [
-    "AtOption",
-    "FigureOption",
-    "KOption",
-    "RulesOption",
-    "SetOption",
-    "SystemOption",
-    "apply_settings",
-    "candidate_system",
-    "choose_system",
-    "parse_figures",
-    "player_state",
-]
-
 SystemOption = Annotated[
     str | None,
     typer.Option(

@@ -10,8 +10,6 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.evaluation import Calibration
 from match_ratings_worker.text import quote
 
-__all__ = ["check_plot_file", "draw_calibration"]
-
 _FORMATS: Final = (".png", ".svg")
 
 

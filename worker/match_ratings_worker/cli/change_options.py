@@ -12,8 +12,6 @@ import typer
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.text import quote
 
-__all__ = ["ByOption", "WhyOption", "YesOption", "confirm", "signed_reason", "user_name"]
-
 #: Characters of a reason and its author, at most: the limit of a message's `why`.
 _LONGEST: Final = 500
 

@@ -19,22 +19,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.text import printable
 from match_ratings_worker.units import DAY_MS
-
-__all__ = [
-    "Column",
-    "Table",
-    "format_change",
-    "format_duration",
-    "format_number",
-    "format_time",
-    "print_fields",
-    "print_heading",
-    "print_json",
-    "print_note",
-]
 
 
 @dataclass(frozen=True, slots=True)

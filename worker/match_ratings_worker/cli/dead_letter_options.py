@@ -19,16 +19,6 @@ from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
 
-__all__ = [
-    "AllOption",
-    "IdArgument",
-    "OptionalWhyOption",
-    "checked_letter_id",
-    "require_selection",
-    "signed_by",
-    "with_filter_options",
-]
-
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")]
 AllOption = Annotated[bool, typer.Option("--all", help="All dead letters of the ladder.")]
 OptionalWhyOption = Annotated[str | None, typer.Option("--why", metavar="TEXT", help="Why, for the record.")]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["EXIT_CODES_HELP", "CommandError", "ExitCode"]
-
 
 class ExitCode(IntEnum):
     """The exit codes of every command."""

@@ -13,11 +13,9 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from match_ratings_worker.cli.console import print_note
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.text import quote
-
-__all__ = ["InputFile", "InputStream", "InvalidLines", "open_input", "open_stream"]
 
 #: Wrong lines that are reported one by one.
 _MAX_REPORTED: Final = 20

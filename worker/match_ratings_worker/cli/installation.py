@@ -12,8 +12,6 @@ from match_ratings_worker.environment import Settings, load_settings
 from match_ratings_worker.ladders_file import ConfigError, Ladder, load_ladders
 from match_ratings_worker.text import quote
 
-__all__ = ["Installation", "JsonOption", "LadderOption", "load_installation"]
-
 LadderOption = Annotated[
     str | None,
     typer.Option("--ladder", metavar="NAME", help="The ladder; required if several are configured."),

@@ -11,8 +11,6 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
-__all__ = ["LazyCommand", "lazy_group"]
-
 
 class LazyCommand(NamedTuple):
     """A command's place, and its line in the help of its group."""

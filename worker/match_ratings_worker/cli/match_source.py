@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings.messages import MESSAGE_TYPES
-from match_ratings_worker.cli.console import print_note
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InvalidLines, open_input
 from match_ratings_worker.cli.installation import Installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -27,8 +27,6 @@ from match_ratings_worker.lines import line_batches
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import describe_error
-
-__all__ = ["FileArgument", "MatchSource", "MinGamesOption", "load_matches"]
 
 FileArgument = Annotated[
     str | None,

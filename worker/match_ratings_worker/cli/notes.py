@@ -7,8 +7,6 @@ from contextlib import suppress
 
 from match_ratings_worker.text import printable
 
-__all__ = ["print_note"]
-
 
 def print_note(text: str) -> None:
     """Print a remark on standard error, unless that is closed or broken."""

@@ -19,18 +19,6 @@ from match_ratings_worker.rating import Number
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS, now_ms
 
-__all__ = [
-    "checked_id",
-    "id_argument",
-    "id_option",
-    "integer_option",
-    "number_option",
-    "parse_number",
-    "parse_numbers",
-    "parse_time",
-    "time_or_now",
-]
-
 _UNITS_MS: Final = {"min": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _ID: Final = TypeAdapter(Id)
 

@@ -16,8 +16,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["ProgressCallback", "progress_bar", "spinner"]
-
 #: Gets the current step, how much of it is done, and its total (None: not known).
 ProgressCallback = Callable[[str, int, int | None], None]
 

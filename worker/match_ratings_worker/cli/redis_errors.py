@@ -12,8 +12,6 @@ from redis import exceptions
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.storage.redis_url import Address
 
-__all__ = ["REDIS_ERRORS", "unavailable"]
-
 #: The errors of the client when Redis cannot be reached or refuses a command.
 REDIS_ERRORS: Final = exceptions.RedisError, exceptions.RedisClusterException
 

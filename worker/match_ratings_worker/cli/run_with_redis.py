@@ -17,8 +17,6 @@ from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import Unreadable
 
-__all__ = ["connect_or_fail", "run_on_ladder", "run_with_redis"]
-
 T = TypeVar("T")
 
 

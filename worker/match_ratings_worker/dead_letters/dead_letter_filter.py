@@ -11,8 +11,6 @@ import orjson
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.stream_ids import is_stream_id, parse_stream_id
 
-__all__ = ["DeadLetterFilter", "id_of_sort_key", "sort_key"]
-
 _MAX_UINT64 = 2**64 - 1
 _SORT_KEY = struct.Struct(">QQQQQ")
 

@@ -16,8 +16,6 @@ from match_ratings_worker.storage.stream_pages import entries, whole
 from match_ratings_worker.storage.worker_liveness import has_worker
 from match_ratings_worker.units import DAY_MS, now_ms
 
-__all__ = ["DeadLetterStore", "InboxMove", "raise_if_cancelled"]
-
 #: Dead letters read, and discarded, in one step.
 _PAGE: Final = 200
 #: How long a worker may be silent however it is configured, in ms.

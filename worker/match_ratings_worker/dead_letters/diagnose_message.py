@@ -19,8 +19,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["Diagnosis", "Trouble", "diagnose", "trouble_of"]
-
 #: Bytes, or characters, shown on each side of a fault.
 _AROUND: Final = 20
 #: Numbers that are seconds since 1970, given where milliseconds are meant.

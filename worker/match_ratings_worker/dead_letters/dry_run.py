@@ -18,8 +18,6 @@ from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.receipts import NO_RECEIPT, Receipt
 
-__all__ = ["PARKED", "DryRun", "DryRunResult", "read_dead_letter"]
-
 #: Reasons that only time, an upgrade or an operator can remove: a replay cannot help before.
 PARKED: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.CLOCK_SKEW, Reason.TOO_LATE})
 

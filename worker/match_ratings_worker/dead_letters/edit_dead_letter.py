@@ -14,15 +14,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.text import quote
 
-__all__ = [
-    "EditResult",
-    "InvalidEdit",
-    "edit_dead_letter",
-    "edited_message",
-    "format_message",
-    "minify_message",
-]
-
 _EDITED: Final = "edited; before: "
 
 

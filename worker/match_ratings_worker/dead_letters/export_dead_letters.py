@@ -21,8 +21,6 @@ from match_ratings_worker.storage.dead_letter_entries import (
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import describe_error, quote
 
-__all__ = ["ExportedDeadLetter", "InvalidExport", "export_document"]
-
 
 class InvalidExport(Exception):
     """Raised for a line that is no exported dead letter; the text says where and why."""

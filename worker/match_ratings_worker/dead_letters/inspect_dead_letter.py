@@ -17,8 +17,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.text import quote
 
-__all__ = ["Inspection", "inspect_dead_letter"]
-
 
 @dataclass(frozen=True, slots=True)
 class Inspection:

@@ -25,8 +25,6 @@ from match_ratings_worker.storage.stream_pages import entries
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, WINDOW_MS
 
-__all__ = ["LateMatchCheck"]
-
 #: Message kind -> cause of its event.
 _CAUSES: Final = {"match": Cause.MATCH.value, "tournament": Cause.PRIZE.value, "void": Cause.VOID.value}
 #: Cause, and id of the match or tournament.

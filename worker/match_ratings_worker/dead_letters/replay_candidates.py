@@ -19,8 +19,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.storage.stream_pages import server_time
 
-__all__ = ["Replayable", "ReplayCandidates"]
-
 #: Letters read in one step.
 _PAGE: Final = 64
 

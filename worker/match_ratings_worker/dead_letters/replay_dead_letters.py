@@ -28,8 +28,6 @@ from match_ratings_worker.dead_letters.replay_throttle import InboxLimit, RateLi
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
 
-__all__ = ["DeadLetterReplay"]
-
 #: Letters moved in one step.
 _CHUNK: Final = 64
 

@@ -12,8 +12,6 @@ from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
 from match_ratings_worker.dead_letters.replay_results import ReplayResult
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["InFlight", "ReplayLog", "ReplayOptions", "UnknownReplay", "new_replay_name"]
-
 #: The field that holds the newest letter of the replay and its options, JSON; all others are letter ids.
 _OPTIONS: Final = "options"
 #: Seconds for which the log is kept after its last result: a week.

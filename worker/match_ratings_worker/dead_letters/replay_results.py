@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from match_ratings import Reason
 
-__all__ = ["ReplayOutcome", "ReplayResult", "ReplaySummary"]
-
 
 class ReplayOutcome(StrEnum):
     """Outcome of a dead letter in a replay or a dry run."""

@@ -7,8 +7,6 @@ from typing import Final
 
 from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
 
-__all__ = ["InboxLimit", "RateLimiter", "StallDetector"]
-
 #: Seconds between two checks of whether workers run and work.
 _CHECK_SECONDS: Final = 1.0
 #: How long a live match may wait behind replayed ones, and how long the workers' speed is measured, in s.

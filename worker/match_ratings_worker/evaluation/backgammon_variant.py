@@ -8,8 +8,6 @@ from pydantic import Field
 
 from match_ratings_worker.rating.backgammon import HISTORY, Backgammon, Rules
 
-__all__ = ["BackgammonVariant"]
-
 _NEWEST = HISTORY[-1]
 
 

@@ -13,8 +13,6 @@ from match_ratings_worker.evaluation.simulation import Prediction, Simulation
 from match_ratings_worker.rating import Number, RatingSystem, State
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["RatingSpread", "WeeklySwing", "Trial", "most_active", "run_trial"]
-
 #: Matches between two calls of `progress`.
 _PROGRESS_EVERY: Final = 1000
 

@@ -17,8 +17,6 @@ from typing import Final
 
 from match_ratings_worker.evaluation.simulation import Prediction
 
-__all__ = ["Z", "Bin", "Calibration", "Fit", "Sample", "best_divisor", "log_loss", "wilson"]
-
 #: The normal distribution's two-sided 95 %.
 Z: Final = 1.959963984540054
 #: No prediction counts as surer than this: one that was sure and wrong would be infinitely bad.

@@ -16,17 +16,6 @@ from match_ratings import (
 from match_ratings.messages import Message
 from match_ratings_worker.rating import Number
 
-__all__ = [
-    "LedgerReader",
-    "Match",
-    "PeriodEnd",
-    "Prize",
-    "HistoryRecord",
-    "InitialState",
-    "Void",
-    "of_message",
-]
-
 
 class Match(NamedTuple):
     """A ranked match."""

@@ -19,8 +19,6 @@ from match_ratings_worker.rating import Game, InvalidGame, Number, Outcome, Rati
 from match_ratings_worker.rating.hypothetical_event import event_of
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["Prediction", "Simulation", "prediction_of"]
-
 
 class Prediction(NamedTuple):
     """A prediction of a match, and its result."""

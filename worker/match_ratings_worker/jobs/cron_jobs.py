@@ -8,8 +8,6 @@ from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.pipeline.close_due_periods import close_and_log
 from match_ratings_worker.runtime import WorkerContext
 
-__all__ = ["close_periods", "trim_ledgers"]
-
 
 async def trim_ledgers(ctx: dict[str, Any]) -> None:
     """Trim each ledger by age; with an archive the worker that has the file does it, after archiving."""

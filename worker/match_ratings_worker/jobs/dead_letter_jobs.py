@@ -40,8 +40,6 @@ from match_ratings_worker.jobs.job_requests import MAX_LISTED, RequestRefused, j
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["DEAD_LETTER_JOBS"]
-
 log = structlog.get_logger(__name__)
 
 #: Seconds after which a replay goes back to the queue, to be resumed at once.

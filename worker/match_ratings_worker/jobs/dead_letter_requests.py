@@ -15,16 +15,6 @@ from match_ratings_worker.jobs.job_requests import LadderRequest, RequestRefused
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.text import quote
 
-__all__ = [
-    "DeadLetterRequest",
-    "DiscardRequest",
-    "EditRequest",
-    "ImportRequest",
-    "ListRequest",
-    "ReplayRequest",
-    "checked_letter_id",
-]
-
 #: A person or a reason, for the record.
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]
 _OptionalText = Annotated[str, StringConstraints(strip_whitespace=True, max_length=500)]

@@ -21,14 +21,6 @@ from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import describe_error, quote
 
-__all__ = [
-    "KEEP_ANSWER_SECONDS",
-    "MAX_LISTED",
-    "LadderRequest",
-    "RequestRefused",
-    "job_function",
-]
-
 log = structlog.get_logger(__name__)
 
 #: How long an answer is kept, in seconds: a day.

@@ -14,8 +14,6 @@ from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
 
-__all__ = ["UNREADABLE_JOB", "decode_job", "encode_job"]
-
 #: Name of the job that an unreadable job is turned into; one that arrives under this name is not run.
 UNREADABLE_JOB: Final = "store_unreadable_job"
 _CRON_JOBS: Final = ("cron:trim_ledgers", "cron:close_periods")

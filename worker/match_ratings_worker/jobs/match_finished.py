@@ -13,8 +13,6 @@ from match_ratings_worker.runtime import WorkerContext, retry_while_unavailable
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.text import quote
 
-__all__ = ["match_finished", "store_unreadable_job"]
-
 
 async def match_finished(ctx: dict[str, Any], payload: Any) -> None:
     """Append a message (an object, or its JSON text) to its ladder's inbox.

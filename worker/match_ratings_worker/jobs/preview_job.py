@@ -12,8 +12,6 @@ from match_ratings_worker.jobs.job_requests import LadderRequest, RequestRefused
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.units import now_ms
 
-__all__ = ["PreviewRequest", "preview_job"]
-
 
 class PreviewRequest(LadderRequest):
     """The request of a match server before a match starts."""

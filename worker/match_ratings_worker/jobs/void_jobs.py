@@ -27,8 +27,6 @@ from match_ratings_worker.voids import (
     void_matches,
 )
 
-__all__ = ["VOID_JOBS"]
-
 
 class _VoidRequest(LadderRequest):
     # Together they fit into the `why` of a message.

@@ -32,8 +32,6 @@ from match_ratings_worker.runtime import (
 )
 from match_ratings_worker.storage.server_checks import UnsupportedServer
 
-__all__ = ["worker_settings"]
-
 #: Seconds that a job may take.
 _JOB_SECONDS = 55.0
 #: Tries of a cancelled job: a match may not be lost, however many workers come and go.

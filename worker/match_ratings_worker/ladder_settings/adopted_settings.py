@@ -21,17 +21,6 @@ from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import CommandExecutor
 from match_ratings_worker.text import describe_error, quote
 
-__all__ = [
-    "Adoption",
-    "UnknownSettings",
-    "adopt",
-    "adopted",
-    "adopted_system",
-    "ensure_adopted",
-    "history",
-    "settings_digest",
-]
-
 #: Entries of a history that are read; it grows by one with each adoption.
 _LONGEST: Final = 1000
 

@@ -15,8 +15,6 @@ from typing import Any, Final
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import CLOCK_SKEW_MS
 
-__all__ = ["SettingDifference", "LadderUsage", "risks", "differences", "flat"]
-
 #: Before any game, in ms.
 _EVER: Final = 0
 

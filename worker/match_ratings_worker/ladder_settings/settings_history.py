@@ -9,8 +9,6 @@ from match_ratings_worker.ladder_settings.adopted_settings import Adoption, Unkn
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 
-__all__ = ["SettingsHistory"]
-
 
 class SettingsHistory:
     """The systems of a ladder, each with its settings and its part of the ledger."""

@@ -29,8 +29,6 @@ from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["ArchiveMismatch", "ArchiveRun", "Archiver", "open_archiver"]
-
 log = structlog.get_logger(__name__)
 
 #: Events copied in one step; ten times as many are trimmed.

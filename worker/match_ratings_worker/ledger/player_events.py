@@ -9,8 +9,6 @@ from match_ratings.stream_names import FIELD
 from match_ratings_worker.ledger.read_ledger import Ledger, parse_event
 from match_ratings_worker.storage.receipts import Receipt
 
-__all__ = ["period_games", "recent_changes"]
-
 
 async def recent_changes(ledger: Ledger, player: str, sequence: int, count: int) -> list[RatingUpdated]:
     """The latest `count` events of a player whose last change has this sequence, newest first.

@@ -16,8 +16,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 from match_ratings_worker.storage.stream_pages import Unreadable, as_json, entries
 
-__all__ = ["Ledger", "LedgerTrimmed", "open_ledger", "parse_event"]
-
 #: Events read in one step.
 _PAGE: Final = 1000
 _FIELD: Final = FIELD.encode()

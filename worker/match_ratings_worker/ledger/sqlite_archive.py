@@ -21,8 +21,6 @@ import orjson
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 from match_ratings_worker.text import quote
 
-__all__ = ["Archive", "ArchiveError", "StoredEvent"]
-
 #: An event as stored: its id in the ledger, and its JSON.
 StoredEvent = tuple[str, bytes]
 

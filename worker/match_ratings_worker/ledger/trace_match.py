@@ -17,8 +17,6 @@ from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.storage.stream_ids import is_stream_id
 from match_ratings_worker.storage.stream_pages import age, entries
 
-__all__ = ["MatchOutcome", "Trace", "trace"]
-
 _FIELD: Final = FIELD.encode()
 
 

@@ -14,8 +14,6 @@ from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["Shadow", "ShadowContents", "ShadowRunning"]
-
 #: Keys scanned, and deleted, in one step.
 _PAGE: Final = 1000
 

@@ -16,16 +16,6 @@ from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.migration.player_records import InvalidLine, describe_line
 from match_ratings_worker.rating import Number
 
-__all__ = [
-    "ChangeDifference",
-    "Comparison",
-    "ComparisonResult",
-    "Drift",
-    "RatedChange",
-    "ReferenceChange",
-    "read_reference_change",
-]
-
 
 def _a_number(value: object) -> object:
     if isinstance(value, bool):

@@ -10,8 +10,6 @@ from match_ratings_worker.lines import LONGEST_LINE, numbered_lines
 from match_ratings_worker.migration.player_records import InvalidLine
 from match_ratings_worker.text import quote
 
-__all__ = ["ParsedLine", "csv_lines", "json_lines"]
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.receipts import IMPORTED
 from match_ratings_worker.units import CLOCK_SKEW_MS, keep_games_ms, now_ms
 
-__all__ = ["ImportOutcome", "ImportResult", "Importer"]
-
 #: Players in one script call: it holds Redis for about 2 ms.
 _CHUNK: Final = 64
 #: Games of all players in one script call, at most.

@@ -24,8 +24,6 @@ from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.text import describe_error, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS
 
-__all__ = ["MOST_GAMES", "InvalidLine", "PlayerReader", "PlayerRecord", "describe_line"]
-
 #: Recent games per player, at most.
 MOST_GAMES: Final = 2000
 

@@ -14,8 +14,6 @@ from match_ratings_worker.pipeline.validate_message import (
 )
 from match_ratings_worker.text import quote
 
-__all__ = ["accept_claimed"]
-
 
 def accept_claimed(claimed: ClaimedEntry, rules: LadderRules, now: int, most_attempts: int) -> InboxEntry:
     """The entry, with its message and digest or with its problem; `now` is the server's time in ms."""

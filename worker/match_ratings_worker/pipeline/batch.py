@@ -13,19 +13,6 @@ from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import DAY_MS
 
-__all__ = [
-    "Action",
-    "BatchSnapshot",
-    "Commit",
-    "CommitStatus",
-    "InboxEntry",
-    "LadderRules",
-    "Limits",
-    "PlayerState",
-    "ReplayOrigin",
-    "StateChange",
-]
-
 #: What is done with a message, and how it is counted everywhere; `closed` is the end of a rating period.
 Action = Literal["rated", "prize", "void", "not-rated", "duplicate", "dead", "closed"]
 

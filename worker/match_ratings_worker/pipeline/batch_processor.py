@@ -29,8 +29,6 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.stream_ids import parse_stream_id
 from match_ratings_worker.text import quote
 
-__all__ = ["BatchProcessor"]
-
 log = structlog.get_logger(__name__)
 
 #: Waiting messages that a probe looks at: as many of the oldest, and as many of the others.

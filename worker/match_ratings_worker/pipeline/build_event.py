@@ -10,8 +10,6 @@ from match_ratings.messages import VERSION
 from match_ratings_worker.pipeline.batch import LadderRules
 from match_ratings_worker.rating import Number, Side
 
-__all__ = ["figured_part", "player_part", "rating_event"]
-
 
 def player_part(name: str, sequence: int, before: Number, after: Number, change: Number) -> dict[str, Any]:
     """A player's part of an event; `sequence` is that of this change."""

@@ -10,8 +10,6 @@ import orjson
 from match_ratings.messages import MessageKind
 from match_ratings_worker.pipeline.batch import InboxEntry, ReplayOrigin
 
-__all__ = ["ClaimReply", "ClaimedEntry", "parse_claim_reply"]
-
 
 class ClaimedEntry(NamedTuple):
     """A claimed message, not validated yet."""

@@ -25,8 +25,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.text import quote
 
-__all__ = ["ClosedPeriod", "PeriodCloser", "adopted_store", "close_and_log"]
-
 log = structlog.get_logger(__name__)
 
 #: Players in one script call: Redis is held for about 2 ms.

@@ -11,8 +11,6 @@ from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["OpenedState", "change_to", "close_period", "open_state", "period_cutoff"]
-
 
 class OpenedState(NamedTuple):
     """A player's state as a message meets it, after the rating period that ended before."""

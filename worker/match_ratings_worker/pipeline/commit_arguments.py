@@ -9,8 +9,6 @@ from match_ratings_worker.pipeline.batch import Commit
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["commit_arguments"]
-
 
 def commit_arguments(commits: Iterable[Commit], now: int, keep_games_ms: int) -> list[Any]:
     """The arguments for each message; `now` is the server's time in ms."""

@@ -21,8 +21,6 @@ from match_ratings_worker.storage.receipts import IMPORTED, NO_RECEIPT, Receipt
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import HOUR_MS
 
-__all__ = ["decide"]
-
 #: A receipt outlives the horizon by this much, so that no message can slip in between.
 _RECEIPT_SLACK_MS = HOUR_MS
 

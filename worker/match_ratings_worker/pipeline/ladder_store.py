@@ -22,8 +22,6 @@ from match_ratings_worker.storage.player_states import stored_fields
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from match_ratings_worker.units import WINDOW_MS, keep_games_ms
 
-__all__ = ["Admission", "LadderStore"]
-
 #: Whether a worker was admitted to a ladder, or why not; see join_group.lua.
 Admission = Literal["entered", "live", "shadow", "clearing"]
 

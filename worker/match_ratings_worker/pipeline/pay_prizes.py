@@ -7,8 +7,6 @@ from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntr
 from match_ratings_worker.pipeline.build_event import player_part, rating_event
 from match_ratings_worker.pipeline.close_period import change_to, open_state, period_cutoff
 
-__all__ = ["pay_prizes"]
-
 
 def pay_prizes(
     entry: InboxEntry,

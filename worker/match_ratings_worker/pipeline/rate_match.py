@@ -12,8 +12,6 @@ from match_ratings_worker.rating import Game, Outcome, State
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["rate_match"]
-
 
 def rate_match(
     entry: InboxEntry,

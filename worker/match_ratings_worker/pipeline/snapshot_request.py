@@ -15,8 +15,6 @@ from match_ratings_worker.storage.player_states import parse_state, stored_field
 from match_ratings_worker.storage.receipts import Receipt
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["SnapshotRequest", "parse_player"]
-
 
 class SnapshotRequest:
     """The players, windows, receipts and events that a batch needs, each once."""

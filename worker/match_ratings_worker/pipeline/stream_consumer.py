@@ -16,8 +16,6 @@ from match_ratings_worker.pipeline.ladder_store import Admission
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.text import quote
 
-__all__ = ["StreamConsumer"]
-
 log = structlog.get_logger(__name__)
 
 #: Interval of looking for workers that are gone, in seconds; an idle consumer wakes as often.

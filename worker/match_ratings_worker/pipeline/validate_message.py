@@ -16,8 +16,6 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.text import describe_problem, printable, quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS
 
-__all__ = ["Problem", "digest", "message_model", "misread_by_parsers", "read_message", "too_large"]
-
 #: Message kind -> model.
 _MODELS: Final[dict[str, type[Message]]] = {model.kind: model for model in MESSAGE_TYPES.values()}
 

@@ -13,8 +13,6 @@ from match_ratings_worker.storage.receipts import NO_RECEIPT
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["void_match"]
-
 #: How long the receipt of a void is kept, in ms: for good, since the match may be old already.
 _VOID_RECEIPT_MS = 100 * 366 * DAY_MS
 

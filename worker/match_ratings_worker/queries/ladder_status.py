@@ -17,8 +17,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import age, server_time, whole
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER, Consumer, group_consumers
 
-__all__ = ["LadderStatus", "UnservedLadder", "ladder_status", "unserved_ladders"]
-
 #: The newest dead letters that are counted by reason, at most.
 COUNTED_LETTERS: Final = 100_000
 

@@ -13,8 +13,6 @@ from match_ratings_worker.storage.stream_pages import Unreadable, whole
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import WINDOW_MS
 
-__all__ = ["LeaderboardRow", "Standing", "leaderboard", "rows_around", "standing"]
-
 #: Rows read in one step.
 _PAGE: Final = 1000
 

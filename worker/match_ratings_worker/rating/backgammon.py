@@ -31,8 +31,6 @@ from match_ratings_worker.rating.rating_system import (
     Step,
 )
 
-__all__ = ["HISTORY", "Backgammon", "Rules", "coefficient"]
-
 
 class Rules(NamedTuple):
     """One version of the published rules."""

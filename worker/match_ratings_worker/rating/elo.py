@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["expected", "round_div", "round_half_away"]
-
 
 def expected(own: float, opponent: float, divisor: float) -> float:
     """The score, 0..1, that a player is expected to make: 1 / (1 + 10^((opponent - own) / divisor)).

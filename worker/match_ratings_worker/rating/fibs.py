@@ -30,8 +30,6 @@ from match_ratings_worker.rating.rating_system import (
     difference,
 )
 
-__all__ = ["Fibs", "k_factor", "winning_chance"]
-
 
 def winning_chance(own: float, opponent: float, length: int) -> float:
     """The chance, 0..1, that the player rated `own` points wins a match to `length` points."""

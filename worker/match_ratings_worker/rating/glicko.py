@@ -29,18 +29,6 @@ from match_ratings_worker.rating.rating_system import (
 )
 from match_ratings_worker.units import DAY_MS
 
-__all__ = [
-    "Glicko",
-    "posterior",
-    "posterior_steps",
-    "expected_score",
-    "g",
-    "game_steps",
-    "accumulate",
-    "rd_after_idle",
-    "rate_period",
-]
-
 Q: Final = math.log(10.0) / 400.0
 
 

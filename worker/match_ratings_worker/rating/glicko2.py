@@ -29,8 +29,6 @@ from match_ratings_worker.rating.rating_system import (
 )
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["Glicko2", "Rated", "expected_score", "g", "rd_after_idle", "rate_period"]
-
 SCALE: Final = 173.7178
 CENTRE: Final = 1500.0
 TOLERANCE: Final = 1e-6

@@ -26,8 +26,6 @@ from match_ratings_worker.rating.rating_deviation import Opponent
 from match_ratings_worker.rating.rating_system import Game, InvalidGame, Number, Outcome, Side, State, Step
 from match_ratings_worker.units import DAY_MS
 
-__all__ = ["GlickoPeriods", "GlickoPeriodState"]
-
 
 class GlickoPeriodState(NamedTuple):
     """The state of a player besides the rating."""

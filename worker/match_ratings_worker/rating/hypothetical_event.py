@@ -7,8 +7,6 @@ from typing import Final
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating.rating_system import Game, Outcome, RatingSystem, Side, State
 
-__all__ = ["event_of"]
-
 #: The ladder and match id of such events.
 _NOWHERE: Final = "preview"
 

@@ -16,8 +16,6 @@ from match_ratings_worker.rating.rating_system import (
     difference,
 )
 
-__all__ = ["Opponent", "Positive", "RatingDeviationSystem"]
-
 #: A setting in points, days or the like that must be above 0.
 Positive = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]
 

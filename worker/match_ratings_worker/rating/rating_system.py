@@ -16,19 +16,6 @@ from pydantic import BaseModel, ConfigDict
 
 from match_ratings import PlayerUpdate, RatingUpdated
 
-__all__ = [
-    "STATE_FIELDS",
-    "Game",
-    "InvalidGame",
-    "Number",
-    "Outcome",
-    "RatingSystem",
-    "Side",
-    "State",
-    "Step",
-    "difference",
-]
-
 #: A rating or a change: whole in systems of whole numbers, so that 1500 stays 1500.
 Number = int | float
 

@@ -15,8 +15,6 @@ from typing import Final
 
 from match_ratings_worker.rating.rating_system import STATE_FIELDS, RatingSystem
 
-__all__ = ["GROUP", "BrokenSystem", "Systems"]
-
 #: The entry points' group.
 GROUP: Final = "match_ratings.systems"
 

@@ -21,8 +21,6 @@ from match_ratings.stream_names import QUEUE
 from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.storage.connection import CONNECTION_ERRORS, connection_pool
 
-__all__ = ["ResilientArqPool", "ResilientPipeline", "RetryForever", "arq_pool"]
-
 T = TypeVar("T")
 
 #: Seconds that a stopping arq waits for its last command.

@@ -10,8 +10,6 @@ from arq.worker import Worker
 
 from match_ratings_worker.runtime.stop_signals import stop_signals
 
-__all__ = ["GracefulWorker"]
-
 
 class GracefulWorker(Worker):
     """An arq worker that also ends cleanly when it is stopped while it takes up jobs, and on SIGHUP."""

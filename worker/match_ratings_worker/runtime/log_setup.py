@@ -13,8 +13,6 @@ import structlog
 
 from match_ratings_worker.text import printable
 
-__all__ = ["configure_logging"]
-
 _PASSWORD = re.compile(r"(\w+://[^:/@\s]*):[^@/\s]+@")
 
 

@@ -16,8 +16,6 @@ import structlog
 from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.runtime.stop_signals import STOP_SECONDS, stop_signals
 
-__all__ = ["WorkersKeepEnding", "supervise"]
-
 log = structlog.get_logger(__name__)
 
 #: First and longest pause before a process that ended is restarted, in seconds.

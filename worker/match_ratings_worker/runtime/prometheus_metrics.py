@@ -22,8 +22,6 @@ from match_ratings_worker.storage.connection import CONNECTION_ERRORS
 from match_ratings_worker.storage.stream_ids import stream_id_ms
 from match_ratings_worker.units import DAY_MS, now_ms
 
-__all__ = ["GAUGES", "SETTLED", "Metrics"]
-
 log = structlog.get_logger(__name__)
 
 #: Seconds between two measurements of a ladder.

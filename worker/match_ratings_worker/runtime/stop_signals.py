@@ -9,8 +9,6 @@ import threading
 import time
 from typing import Final
 
-__all__ = ["STOP_SECONDS", "stop_signals", "stop_with_supervisor"]
-
 #: Seconds that a stopping worker gets to finish its batches before it is killed.
 STOP_SECONDS: Final = 15.0
 

@@ -29,8 +29,6 @@ from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.server_checks import server_warnings
 from match_ratings_worker.text import quote
 
-__all__ = ["WorkerContext", "retry_while_unavailable"]
-
 log = structlog.get_logger(__name__)
 
 #: Seconds that a stopping worker waits for the batches in hand.

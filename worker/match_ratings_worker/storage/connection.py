@@ -14,8 +14,6 @@ from match_ratings_worker.storage.hiredis_packing import with_hiredis_packing
 from match_ratings_worker.storage.pipelined_connection import PipelinedConnection
 from match_ratings_worker.storage.redis_url import Address
 
-__all__ = ["CONNECTION_ERRORS", "connect", "connection_pool", "open_pipelined"]
-
 #: Seconds that a connection may take to open, and a reply to come.
 _CONNECT_TIMEOUT, _REPLY_TIMEOUT = 5.0, 15.0
 #: Errors of a Redis that does not answer, or answers with an error.

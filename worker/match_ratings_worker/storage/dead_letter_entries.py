@@ -22,8 +22,6 @@ from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 from match_ratings_worker.storage.stream_pages import Entry, entries, whole
 from match_ratings_worker.units import now_ms
 
-__all__ = ["DeadLetterEntry", "add_dead_letter", "history_items", "message_fields", "read_dead_letters"]
-
 #: Entries read in one step; a message is at most 16 KiB, unless its size is what is wrong with it.
 _PAGE: Final = 100
 

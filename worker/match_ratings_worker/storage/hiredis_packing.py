@@ -13,8 +13,6 @@ from typing import Any
 import hiredis
 from redis.exceptions import TimeoutError
 
-__all__ = ["HiredisPacking", "with_hiredis_packing"]
-
 
 class HiredisPacking:
     """Mixin for redis-py connections: packs the many arguments of scripts with hiredis."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from match_ratings import stream_names as names
 from match_ratings.messages import Message, MessageKind
 
-__all__ = ["Keys"]
-
 
 class Keys:
     """The keys of one ladder, all in one hash slot. A name that ends in ``_`` is a prefix for an id."""

@@ -13,8 +13,6 @@ from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor, CommandExecutor
 from match_ratings_worker.units import DAY_MS, keep_games_ms
 
-__all__ = ["LadderHandle"]
-
 
 @dataclass(frozen=True)
 class LadderHandle:

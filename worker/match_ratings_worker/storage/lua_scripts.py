@@ -12,8 +12,6 @@ from redis.exceptions import NoScriptError
 
 from match_ratings_worker.storage.pipelined_connection import CommandExecutor
 
-__all__ = ["Script"]
-
 
 def _read(name: str) -> str:
     return resources.files(__package__).joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")

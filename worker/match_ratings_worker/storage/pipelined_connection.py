@@ -23,8 +23,6 @@ from redis.exceptions import (
     TimeoutError,
 )
 
-__all__ = ["PipelinedConnection", "ClientExecutor", "CommandExecutor"]
-
 #: Seconds that a reply may take.
 _REPLY_TIMEOUT = 15.0
 #: What a server answers that does not serve this ladder (any more): another one is to be looked for.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from match_ratings_worker.rating import STATE_FIELDS, RatingSystem, State
 
-__all__ = ["parse_state", "stored_fields"]
-
 
 def stored_fields(system: RatingSystem) -> tuple[str, ...]:
     """The hash fields of a player, in the order in which the scripts read and write them."""

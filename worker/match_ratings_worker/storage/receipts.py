@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["IMPORTED", "NO_RECEIPT", "Receipt"]
-
 #: The digest of a match that another rater rated before the import.
 IMPORTED: Final = "imported"
 

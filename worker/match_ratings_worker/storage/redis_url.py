@@ -9,8 +9,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from redis.asyncio.connection import Connection, parse_url
 
-__all__ = ["FORMS", "Address"]
-
 #: The forms an address may have.
 FORMS = (
     "redis://[user:password@]host[:port][/db]",

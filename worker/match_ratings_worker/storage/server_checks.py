@@ -8,8 +8,6 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 
-__all__ = ["UnsupportedServer", "server_warnings"]
-
 #: The oldest major version of Redis in which scripts may call XREADGROUP.
 _OLDEST_MAJOR = 7
 

@@ -10,8 +10,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.player_states import parse_state, stored_fields
 
-__all__ = ["PLAYERS_PER_CALL", "SnapshotReader", "StoredPlayer", "PlayersSnapshot"]
-
 #: Players read in one script call: it holds Redis for about 2 ms.
 PLAYERS_PER_CALL: Final = 200
 #: Keys scanned in one step.

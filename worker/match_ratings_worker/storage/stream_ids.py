@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["MAX_STREAM_ID", "is_after", "is_stream_id", "parse_stream_id", "stream_id_ms"]
-
 _MAX: Final = 2**64 - 1
 #: The greatest id that Redis allows.
 MAX_STREAM_ID: Final = f"{_MAX}-{_MAX}"

@@ -9,8 +9,6 @@ from typing import Any
 import orjson
 from redis.asyncio import Redis
 
-__all__ = ["Entry", "Unreadable", "age", "as_json", "entries", "server_time", "whole"]
-
 #: A stream entry: its id, and its fields as bytes.
 Entry = tuple[str, dict[bytes, bytes]]
 

@@ -12,8 +12,6 @@ from redis.exceptions import ResponseError
 from match_ratings_worker.storage.keys import Keys
 from match_ratings_worker.storage.stream_pages import server_time
 
-__all__ = ["HANDOVER_CONSUMER", "Consumer", "group_consumers", "has_worker"]
-
 #: The consumer name under which stopping workers leave what they could not finish; never a worker.
 HANDOVER_CONSUMER: Final = "handover"
 

@@ -20,8 +20,6 @@ from match_ratings_worker.storage.stream_pages import entries, server_time
 from match_ratings_worker.voids.find_voidable_matches import find_voidable_match
 from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
 
-__all__ = ["send_voids", "void_match", "void_matches", "wait_for_voids"]
-
 #: Messages sent, and receipts read, in one step.
 _PAGE: Final = 500
 

@@ -16,14 +16,6 @@ from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.units import CLOCK_SKEW_MS
 from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
 
-__all__ = [
-    "PlayerVoidPlan",
-    "find_voidable_match",
-    "matches_of_player",
-    "plan_player_voids",
-    "refused_by_rules",
-]
-
 #: Players whose states are read in one step.
 _PAGE: Final = 500
 

@@ -11,8 +11,6 @@ from typing import Any
 from match_ratings import RatingUpdated
 from match_ratings_worker.rating import Number
 
-__all__ = ["Refunds", "VoidResult", "VoidStatus"]
-
 
 class VoidStatus(StrEnum):
     """Status of a match that is to be voided."""

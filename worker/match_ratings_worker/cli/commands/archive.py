@@ -7,14 +7,13 @@ from typing import Any
 import typer
 
 from match_ratings_worker.cli.change_options import YesOption, confirm
-from match_ratings_worker.cli.console import format_time, print_fields, print_heading, print_json, print_note
+from match_ratings_worker.cli.console import format_time, print_fields, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import Archive, Archiver
 from match_ratings_worker.storage.ladder import LadderHandle
-
-__all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Show the archive of a ledger, or adopt it.")
 

@@ -17,8 +17,6 @@ from match_ratings_worker.evaluation import Calibration, Trial, most_active, run
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
 
-__all__ = ["backtest"]
-
 
 def backtest(
     file: FileArgument = None,

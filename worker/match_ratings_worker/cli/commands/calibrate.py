@@ -20,8 +20,6 @@ from match_ratings_worker.evaluation import Bin, Calibration, Prediction, Sample
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
 
-__all__ = ["calibrate", "format_fit"]
-
 
 def calibrate(
     file: FileArgument = None,

@@ -15,10 +15,10 @@ from match_ratings_worker.cli.console import (
     format_time,
     print_heading,
     print_json,
-    print_note,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -28,8 +28,6 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.units import now_ms
-
-__all__ = ["close_period"]
 
 
 def close_period(

@@ -35,8 +35,6 @@ from match_ratings_worker.migration import (
 from match_ratings_worker.queries import server_time
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["compare"]
-
 #: Lines between two updates of the progress bar.
 _PAGE = 1000
 

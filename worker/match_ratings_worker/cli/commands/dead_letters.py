@@ -8,8 +8,6 @@ import typer
 
 from match_ratings_worker.cli.lazy_group import LazyCommand, lazy_group
 
-__all__ = ["app"]
-
 _HELP: Final = "Show, correct and replay messages that could not be rated."
 
 _COMMANDS: Final = {

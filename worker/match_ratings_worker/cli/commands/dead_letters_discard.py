@@ -20,8 +20,6 @@ from match_ratings_worker.dead_letters import (
 )
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["discard"]
-
 
 @with_filter_options()
 def discard(

@@ -15,7 +15,7 @@ import typer
 
 from match_ratings_worker.cli.change_options import ByOption
 from match_ratings_worker.cli.commands.dead_letters_show import describe_dry_run
-from match_ratings_worker.cli.console import print_json, print_note
+from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.dead_letter_options import (
     IdArgument,
     OptionalWhyOption,
@@ -24,6 +24,7 @@ from match_ratings_worker.cli.dead_letter_options import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import (
     DeadLetterStore,
@@ -37,8 +38,6 @@ from match_ratings_worker.dead_letters import (
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
-
-__all__ = ["edit"]
 
 
 def edit(

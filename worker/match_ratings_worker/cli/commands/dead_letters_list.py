@@ -16,20 +16,18 @@ from match_ratings_worker.cli.console import (
     print_fields,
     print_heading,
     print_json,
-    print_note,
 )
 from match_ratings_worker.cli.dead_letter_options import (
     checked_letter_id,
     with_filter_options,
 )
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
 from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, history_items, message_fields
 from match_ratings_worker.storage.ladder import LadderHandle
-
-__all__ = ["list_dead_letters"]
 
 #: Dead letters printed at once.
 _PAGE = 100

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from match_ratings_worker.cli.change_options import ByOption, signed_reason, user_name
-from match_ratings_worker.cli.console import Column, Table, print_json, print_note
+from match_ratings_worker.cli.console import Column, Table, print_json
 from match_ratings_worker.cli.dead_letter_options import (
     AllOption,
     require_selection,
@@ -16,6 +16,7 @@ from match_ratings_worker.cli.dead_letter_options import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -31,8 +32,6 @@ from match_ratings_worker.dead_letters import (
 )
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
-
-__all__ = ["replay"]
 
 #: Results printed at once.
 _PAGE = 100

@@ -14,8 +14,6 @@ from match_ratings_worker.dead_letters import DeadLetterStore, DryRunResult, Ins
 from match_ratings_worker.storage.dead_letter_entries import history_items
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["describe_dry_run", "show"]
-
 #: Bytes of a message that are shown.
 _SHOWN = 16 * 1024
 

@@ -30,8 +30,6 @@ from match_ratings_worker.queries import server_time
 from match_ratings_worker.rating import RatingSystem, Step
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["explain"]
-
 #: Outcomes of which nothing can be shown.
 _GONE = (MatchOutcome.UNKNOWN, MatchOutcome.TRIMMED)
 

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 import typer
 from redis.asyncio import Redis
 
-from match_ratings_worker.cli.console import format_number, print_json, print_note
+from match_ratings_worker.cli.console import format_number, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_input
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
 from match_ratings_worker.cli.run_with_redis import run_with_redis
@@ -35,8 +36,6 @@ from match_ratings_worker.queries import server_time
 from match_ratings_worker.storage.connection import open_pipelined
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
-
-__all__ = ["import_players"]
 
 #: Lines between two updates of the progress bar.
 _PAGE = 500

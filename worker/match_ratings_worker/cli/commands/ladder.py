@@ -17,10 +17,10 @@ from match_ratings_worker.cli.console import (
     print_fields,
     print_heading,
     print_json,
-    print_note,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ladder_settings import adopted_settings
 from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
@@ -35,8 +35,6 @@ from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.text import quote
-
-__all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Show, compare and adopt a ladder's settings.")
 

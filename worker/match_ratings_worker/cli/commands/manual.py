@@ -17,8 +17,6 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.text import quote
 
-__all__ = ["CHAPTERS", "chapter_text", "manual"]
-
 #: The chapters in reading order: names of files in `match_ratings_worker/manual`.
 CHAPTERS: Final = (
     "running",

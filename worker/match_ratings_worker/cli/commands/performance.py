@@ -12,8 +12,6 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.cli.parameters import number_option, parse_number
 
-__all__ = ["performance"]
-
 
 def performance(
     opponents: Annotated[list[str], typer.Argument(metavar="OPPONENT", help="The opponents' ratings.")],

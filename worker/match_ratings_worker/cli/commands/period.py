@@ -34,8 +34,6 @@ from match_ratings_worker.cli.installation import JsonOption, LadderOption
 from match_ratings_worker.cli.parameters import parse_number, time_or_now
 from match_ratings_worker.rating.fide import NEW_GAMES
 
-__all__ = ["period"]
-
 
 def period(
     rating: Annotated[

@@ -26,8 +26,6 @@ from match_ratings_worker.ledger import open_ledger, recent_changes
 from match_ratings_worker.queries import Standing
 from match_ratings_worker.storage.ladder import LadderHandle
 
-__all__ = ["player"]
-
 
 def player(
     player_id: Annotated[str, id_argument("PLAYER", help="The player's id.")],

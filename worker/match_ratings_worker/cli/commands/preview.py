@@ -35,18 +35,16 @@ from match_ratings_worker.cli.console import (
     format_number,
     print_heading,
     print_json,
-    print_note,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import checked_id, parse_numbers, time_or_now
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.rating import Game, InvalidGame, RatingSystem, State
 from match_ratings_worker.rating.hypothetical_event import event_of
 from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.text import quote
-
-__all__ = ["preview"]
 
 _RESULTS: Final = ("win", "draw", "loss")
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import typer
 
 from match_ratings_worker.cli.change_options import YesOption, confirm
-from match_ratings_worker.cli.console import print_json, print_note
+from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.migration import Shadow, ShadowRunning
 from match_ratings_worker.storage.ladder import LadderHandle
-
-__all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Clear a ladder's shadow.")
 

@@ -22,8 +22,6 @@ from match_ratings_worker.cli.run_with_redis import run_with_redis
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.queries import LadderStatus, UnservedLadder
 
-__all__ = ["status"]
-
 
 def status(ladder: LadderOption = None, json: JsonOption = False) -> None:
     """Print the state of all configured ladders, or of one.

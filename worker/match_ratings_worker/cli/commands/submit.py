@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from match_ratings import FIELD, inbox
 from match_ratings.messages import MESSAGE_TYPES, MatchFinished
-from match_ratings_worker.cli.console import print_json, print_note
+from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InputStream, InvalidLines, open_stream
 from match_ratings_worker.cli.installation import (
@@ -23,6 +23,7 @@ from match_ratings_worker.cli.installation import (
     LadderOption,
     load_installation,
 )
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
 from match_ratings_worker.cli.run_with_redis import connect_or_fail
@@ -31,8 +32,6 @@ from match_ratings_worker.pipeline.validate_message import Problem, read_message
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
-
-__all__ = ["submit"]
 
 
 def submit(

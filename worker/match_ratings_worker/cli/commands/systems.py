@@ -12,8 +12,6 @@ from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.text import quote
 
-__all__ = ["systems"]
-
 
 def systems(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The system to show.")] = None,

@@ -25,8 +25,6 @@ from match_ratings_worker.storage.ladder import LadderHandle
 from match_ratings_worker.storage.worker_liveness import has_worker
 from match_ratings_worker.voids import VoidResult, VoidStatus, find_voidable_match, void_match
 
-__all__ = ["void"]
-
 
 def void(
     why: WhyOption,

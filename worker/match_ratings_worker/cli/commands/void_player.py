@@ -18,10 +18,10 @@ from match_ratings_worker.cli.console import (
     format_time,
     print_heading,
     print_json,
-    print_note,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import Installation
+from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import progress_bar, spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -37,8 +37,6 @@ from match_ratings_worker.voids import (
     send_voids,
     wait_for_voids,
 )
-
-__all__ = ["PlayerVoidRequest", "void_player"]
 
 #: Matches listed one by one.
 _SHOWN = 20

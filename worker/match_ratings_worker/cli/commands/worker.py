@@ -36,8 +36,6 @@ with contextlib.suppress(ImportError):  # there is no uvloop for Windows
 
     _new_loop = uvloop.new_event_loop
 
-__all__ = ["worker"]
-
 
 def worker(
     processes: Annotated[

@@ -9,8 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Final
 
-__all__ = ["expected_hundredths", "rating_difference"]
-
 #: Table 8.1.2: the largest rating difference at which the stronger player's expected score is 50, 51,
 #: ..., 99 hundredths; beyond the last it is 100.
 _LARGEST: Final = (

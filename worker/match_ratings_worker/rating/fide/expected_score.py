@@ -12,8 +12,6 @@ from typing import Final, Literal
 from match_ratings_worker.rating.elo import expected
 from match_ratings_worker.rating.fide.conversion_tables import expected_hundredths
 
-__all__ = ["SCALE", "UNCAPPED_FROM", "UNCAPPED_RATING", "Expectation", "capped_difference", "expected_score"]
-
 Expectation = Literal["table", "curve"]
 
 #: Expected scores and gains are counted in billionths of a point.

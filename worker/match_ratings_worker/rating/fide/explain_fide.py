@@ -12,8 +12,6 @@ from match_ratings_worker.rating.fide.months import month_of
 from match_ratings_worker.rating.fide.performance import FIRST_GAMES, first_rating
 from match_ratings_worker.rating.rating_system import Step
 
-__all__ = ["explain_game", "explain_period"]
-
 _ROUNDED: Final = "half away from zero"
 
 

@@ -35,8 +35,6 @@ from match_ratings_worker.rating.rating_system import (
     Step,
 )
 
-__all__ = ["Fide"]
-
 
 class Fide(RatingSystem):
     """FIDE's rating with a ladder's settings."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["NEW_GAMES", "KFactor", "k_factor", "limited_k"]
-
 #: A player is new until events of this many games are complete.
 NEW_GAMES: Final = 30
 #: K times the games of a period may not be over this.

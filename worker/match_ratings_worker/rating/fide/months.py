@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["month_end", "month_of", "next_month"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 

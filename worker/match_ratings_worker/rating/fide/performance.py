@@ -11,16 +11,6 @@ from typing import Final, NamedTuple
 from match_ratings_worker.rating.elo import round_div
 from match_ratings_worker.rating.fide.conversion_tables import rating_difference
 
-__all__ = [
-    "FIRST_GAMES",
-    "FirstRating",
-    "Performance",
-    "first_rating",
-    "halves",
-    "linear_performance",
-    "performance",
-]
-
 #: A first rating needs this many games against rated players, and is at most 2200 points.
 FIRST_GAMES: Final = 5
 FIRST_MAXIMUM: Final = 2200

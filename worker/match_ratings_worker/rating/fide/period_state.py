@@ -7,8 +7,6 @@ from typing import NamedTuple, Self
 from match_ratings_worker.rating.fide.months import next_month
 from match_ratings_worker.rating.rating_system import Number, State
 
-__all__ = ["FidePeriodState"]
-
 
 class FidePeriodState(NamedTuple):
     """The state of a FIDE player besides the rating: whole numbers, 0 for nothing."""
