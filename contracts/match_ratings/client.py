@@ -24,15 +24,7 @@ from match_ratings.stream_names import FIELD, JOB, PREVIEW, QUEUE, inbox, outbox
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = [
-    "AskingPool",
-    "NotReplicated",
-    "ask_workers",
-    "enqueue",
-    "preview",
-    "publish",
-    "rating_updates",
-]
+__all__ = ["AskingPool", "NotReplicated", "ask_workers", "enqueue", "preview", "publish", "rating_updates"]
 
 #: A job is rated as long as its match would be: the default horizon.
 _JOB_EXPIRES = timedelta(days=14)

@@ -392,11 +392,7 @@ Message = MatchFinished | TournamentFinished | MatchVoided
 
 #: The value of `type` -> the model; a message without one is a finished match.
 MESSAGE_TYPES: Final[Mapping[str, type[Message]]] = MappingProxyType(
-    {
-        "match-finished": MatchFinished,
-        "tournament-finished": TournamentFinished,
-        "match-voided": MatchVoided,
-    }
+    {"match-finished": MatchFinished, "tournament-finished": TournamentFinished, "match-voided": MatchVoided}
 )
 
 

@@ -206,12 +206,7 @@ def _window(lab: Lab, workers: Sequence[Program], count: int) -> Drain:
 
     def look() -> tuple[int, float, float, float]:
         rated = lab.wire.call("XLEN", stream)
-        return (
-            rated,
-            time.monotonic(),
-            sum(worker.cpu() for worker in workers),
-            lab.server_cpu(),
-        )
+        return (rated, time.monotonic(), sum(worker.cpu() for worker in workers), lab.server_cpu())
 
     deadline = time.monotonic() + 60
     before = after = look()

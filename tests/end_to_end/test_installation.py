@@ -22,13 +22,7 @@ from embedded import Endpoint
 pytestmark = pytest.mark.slow
 
 #: What pip says when no index can be reached.
-OFFLINE = (
-    "NewConnectionError",
-    "ConnectTimeoutError",
-    "ReadTimeoutError",
-    "ProxyError",
-    "name resolution",
-)
+OFFLINE = ("NewConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError", "name resolution")
 
 #: Files of a user's that are named like packages people have; each leaves a mark when it is run.
 THEIRS = ("worker.py", "contracts.py", "contracts/__init__.py", "worker/__init__.py", "worker/__main__.py")

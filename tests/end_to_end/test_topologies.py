@@ -31,11 +31,7 @@ def match(number: int, ladder: str, players: int = 40) -> MatchFinished:
     first, second = number % players, (number * 7 + 1) % players
     names = (f"p{first}", f"p{second if second != first else (first + 1) % players}")
     return MatchFinished(
-        match_id=f"m{number}",
-        ladder=ladder,
-        players=names,
-        winner=names[0],
-        finished_at=now_ms(),
+        match_id=f"m{number}", ladder=ladder, players=names, winner=names[0], finished_at=now_ms()
     )
 
 

@@ -49,10 +49,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> None:
         ({}, "ladder: it is required"),
         ({"ladder": "x"}, "players: it is required"),
         ({"ladder": "X!", "players": ["a", "b"]}, 'ladder: "X!" is not allowed: '),
-        (
-            {"ladder": "nosuch", "players": ["a", "b"]},
-            'ladder: "nosuch" is not configured; use one of ',
-        ),
+        ({"ladder": "nosuch", "players": ["a", "b"]}, 'ladder: "nosuch" is not configured; use one of '),
         ({"ladder": "LADDER", "players": ["a", "a"]}, "players: a match has two different players"),
         ({"ladder": "LADDER", "players": ["a"]}, "players.1: it is required"),
         (

@@ -94,11 +94,7 @@ async def test_a_players_matches_are_taken_back_by_a_job(server: Endpoint, ladde
             'why: " " is not allowed: string should have at least 1 character',
         ),
         ("void_match", {"match_id": "m-1", "force": True}, "force: there is no field of this name"),
-        (
-            "void_match",
-            {"match_id": "m-1", "timeout": 51},
-            "timeout: 51 is not allowed: input ",
-        ),
+        ("void_match", {"match_id": "m-1", "timeout": 51}, "timeout: 51 is not allowed: input "),
         ("void_match", {"match_id": "m-1", "ladder": None}, "ladder: it is required with several ladders"),
         ("void_match", {"match_id": "m-1", "ladder": "go"}, 'ladder: "go" is not configured; use one of '),
         (

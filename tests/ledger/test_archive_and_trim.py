@@ -319,8 +319,7 @@ async def test_housekeeping_trims_where_there_is_no_archive(
         with server.client() as client:
             write(client, Keys(name), [100.0] * 300)
         context = WorkerContext(
-            Settings(redis_url=server.url, archive=archive),
-            {name: Ladder(name=name, system=Backgammon())},
+            Settings(redis_url=server.url, archive=archive), {name: Ladder(name=name, system=Backgammon())}
         )
         await trim_ledgers({"worker": context})
         assert await context.redis.xlen(Keys(name).outbox) == (0 if archive is None else 300)
@@ -368,12 +367,7 @@ def test_player_explain_and_audit_read_on_in_the_archive(
     assert [event["match_id"] for event in shown] == [f"m-{n}" for n in range(7, -1, -1)]
     assert [
         event["match_id"] for event in call("player", "ada", "--changes", "4", "--json").json["changes"]
-    ] == [
-        "m-7",
-        "m-6",
-        "m-5",
-        "m-4",
-    ]
+    ] == ["m-7", "m-6", "m-5", "m-4"]
     explained = call("explain", "m-2", "--json")
     assert explained.code == 0 and explained.json["event"]["players"][0]["sequence"] == 3
     audited = call("audit", "--json")

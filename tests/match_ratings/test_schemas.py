@@ -46,11 +46,7 @@ VOIDED: Json = {
     "why": "cheating",
     "finished_at": NOW,
 }
-GOOD = {
-    "match-finished.json": MATCH,
-    "tournament-finished.json": CUP,
-    "match-voided.json": VOIDED,
-}
+GOOD = {"match-finished.json": MATCH, "tournament-finished.json": CUP, "match-voided.json": VOIDED}
 ABSENT = object()
 
 

@@ -70,10 +70,7 @@ def test_the_digest_stands_for_the_content() -> None:
         ({"rating": None}, "rating: null is not allowed"),
         ({"rating": True}, "rating: true is not allowed: must be a number"),
         ({"rating": 1612.5}, "rating: 1612.5 is not allowed: input should be a valid integer"),
-        (
-            {"rating": 1e9},
-            "rating: 1000000000.0 is not allowed: input should be less than or equal to",
-        ),
+        ({"rating": 1e9}, "rating: 1000000000.0 is not allowed: input should be less than or equal to"),
         ({"games": -1}, "games: -1 is not allowed: input should be greater than or equal to 0"),
         ({"last_game": 1_790_000_000}, "last_game: 1790000000 is not allowed: looks like seconds"),
         ({"last_game": "2026-01-01T00:00:00"}, 'last_game: "2026-01-01T00:00:00" is not allowed'),
@@ -83,10 +80,7 @@ def test_the_digest_stands_for_the_content() -> None:
         ({"recent_games": [{"match_id": "m-1"}]}, "recent_games.0.finished_at: it is required"),
         ({"recent_games": [GAME], "games": 0}, "games: 0 is less than the 1 games in recent_games"),
         ({"recent_games": [GAME], "last_game": NOW - 2 * DAY}, f"last_game: {NOW - 2 * DAY} is before the"),
-        (
-            {"rd": 50},
-            "rd: there is no field of this name; this system knows player, rating, games, last_g",
-        ),
+        ({"rd": 50}, "rd: there is no field of this name; this system knows player, rating, games, last_g"),
     ],
 )
 def test_what_is_refused(other: dict[str, Any], problem: str) -> None:

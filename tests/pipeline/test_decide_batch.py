@@ -74,12 +74,7 @@ class Table:
                 windows[entry.id, name] = sum(at - 7 * DAY <= time < at for time in stored)
         receipts = {key: Receipt.parse(text) for key, text in self.receipts.items()}
         snapshot = BatchSnapshot(NOW, players, windows, receipts)
-        found = decide(
-            self.entries,
-            snapshot,
-            LadderRules("backgammon", self.system, HORIZON),
-            self.failed,
-        )
+        found = decide(self.entries, snapshot, LadderRules("backgammon", self.system, HORIZON), self.failed)
         return list(found)
 
 

@@ -195,10 +195,7 @@ async def test_what_no_line_can_hold_is_queued_nowhere_and_still_claimed(
     engine = crew.engine("one")
     await engine.claim_own()
     assert await work(engine) == 1
-    assert [letter.reason.value for letter in await crew.letters()] in (
-        ["invalid"],
-        ["self-play"],
-    )
+    assert [letter.reason.value for letter in await crew.letters()] in (["invalid"], ["self-play"])
     assert await crew.finished()
 
 

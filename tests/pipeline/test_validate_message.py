@@ -103,10 +103,7 @@ def test_what_only_looks_like_json_in_utf_8_is_malformed_too(message: bytes) -> 
 
 
 def test_a_missing_message_and_one_too_large_are_malformed() -> None:
-    assert problem(None, "") == (
-        Reason.MALFORMED,
-        "message: the stream entry has no field of this name",
-    )
+    assert problem(None, "") == (Reason.MALFORMED, "message: the stream entry has no field of this name")
     found = too_large(1_000_000)  # bytes that the claim did not fetch
     assert found.reason is Reason.MALFORMED and "1000000" in found.detail and "16384" in found.detail
     found = problem(b" " * (MAX_MESSAGE_BYTES + 1), "")

@@ -21,11 +21,7 @@ Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]
 
 AT = 1_796_000_000_000  # November 2026
-DATES = {
-    "1.0.5": "2024-01-01T00:00:00Z",
-    "1.2.0": "2025-01-01T00:00:00Z",
-    "1.3.1": "2026-10-01T00:00:00Z",
-}
+DATES = {"1.0.5": "2024-01-01T00:00:00Z", "1.2.0": "2025-01-01T00:00:00Z", "1.3.1": "2026-10-01T00:00:00Z"}
 NORMAL, HEAVY = 49, 50
 
 ratings = st.integers(-3000, 6000)

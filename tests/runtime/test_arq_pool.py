@@ -13,12 +13,7 @@ from redis.asyncio.client import Pipeline
 from redis.exceptions import ConnectionError, WatchError
 
 from embedded import Server
-from match_ratings_worker.runtime.arq_pool import (
-    ResilientArqPool,
-    ResilientPipeline,
-    RetryForever,
-    arq_pool,
-)
+from match_ratings_worker.runtime.arq_pool import ResilientArqPool, ResilientPipeline, RetryForever, arq_pool
 from tests.support.waiting import eventually
 
 

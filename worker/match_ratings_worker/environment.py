@@ -10,8 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis.asyncio import Redis
 
 from match_ratings_worker.ladders_file import ConfigError, Ladder
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.redis_url import Address
+from match_ratings_worker.storage import Address, LadderHandle
 from match_ratings_worker.text import describe_error
 from match_ratings_worker.units import DAY_MS
 

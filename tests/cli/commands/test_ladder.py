@@ -11,11 +11,7 @@ import pytest
 
 from embedded import Endpoint
 from match_ratings import RatingUpdated
-from match_ratings_worker.ladder_settings.adopted_settings import (
-    Adoption,
-    UnknownSettings,
-    settings_digest,
-)
+from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.rating import Backgammon, Fide, Glicko2
 from match_ratings_worker.storage.keys import Keys

@@ -94,10 +94,7 @@ def test_an_idle_players_deviation_has_grown() -> None:
             ["preview", "--rating", "1", "--opponent", "1", "--cube", "3"],
             "cubes: 3 is not allowed; 1, 2, 4, 8",
         ),
-        (
-            ["preview", "--rating", "1", "--opponent", "1", "--rd", "5"],
-            '--rd: "rd" is not a figure',
-        ),
+        (["preview", "--rating", "1", "--opponent", "1", "--rd", "5"], '--rd: "rd" is not a figure'),
         (
             ["preview", "--rating", "1", "--opponent", "1", "--figure", "sigma=3"],
             '--figure: "sigma" is not a figure of a player; backgammon has games, recent_games, idle_days',
@@ -118,10 +115,7 @@ def test_an_idle_players_deviation_has_grown() -> None:
             ["preview", "--rating", "1", "--opponent", "1", "--explain", "draw"],
             "winner: null is a draw, which backgammon does not have",
         ),
-        (
-            ["preview", "--rating", "1", "--opponent", "1", "--at", "now"],
-            '--at: "now" is not allowed; use',
-        ),
+        (["preview", "--rating", "1", "--opponent", "1", "--at", "now"], '--at: "now" is not allowed; use'),
         (
             ["preview", "--rating", "1", "--opponent", "1", "--k", "9"],
             "--set: k is not a setting of backgammon",
@@ -169,10 +163,7 @@ def test_an_idle_players_deviation_has_grown() -> None:
             ["period", "--rating", "1", "1:1", "--figure", "games=1,2"],
             "--figure: a second number is not allowed",
         ),
-        (
-            ["period", "--rating", "1500", "--file", "/nosuch"],
-            '--file: "/nosuch" cannot be read',
-        ),
+        (["period", "--rating", "1500", "--file", "/nosuch"], '--file: "/nosuch" cannot be read'),
         (["performance", "1500", "--score", "2"], "score: 2 is not allowed; with 1 games it is 0 to 1"),
         (["performance", "x", "--score", "1"], 'OPPONENT: "x" is not allowed; use a whole number from 1'),
         (["performance", "1500", "--score", "0.3"], "score: 0.3 is not allowed"),

@@ -130,11 +130,7 @@ def test_what_cannot_be_taken_back_is_said_with_exit_code_1(site: Site) -> None:
     site.run(lambda bench: bench.send(match("m-4")))
     for match_id, outcome, words in (
         ("m-0", "unknown", "is not known: not in the inbox, the ledger or the dead letters"),
-        (
-            "m-2",
-            "not-rated",
-            "was not rated: it changed no rating by the rules; there is nothing to void",
-        ),
+        ("m-2", "not-rated", "was not rated: it changed no rating by the rules; there is nothing to void"),
         ("m-3", "not-rated", "was not rated: it is the dead letter "),
         ("m-4", "not-rated", "was not rated: it waits in the inbox as "),
         ("t-1", "not-rated", "was not rated: it is a tournament, not a match"),

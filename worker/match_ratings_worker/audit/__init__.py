@@ -10,10 +10,10 @@ from match_ratings_worker.audit.audit_report import AuditReport, Difference, Dif
 from match_ratings_worker.audit.recompute_event import FAULTS, recompute_event
 
 __all__ = [
-    "FAULTS",
     "AuditReport",
     "Difference",
     "DifferenceKind",
+    "FAULTS",
     "Progress",
     "audit_ladder",
     "recompute_event",

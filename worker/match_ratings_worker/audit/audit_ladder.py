@@ -13,21 +13,15 @@ from match_ratings_worker.audit.compare_player import compare_player
 from match_ratings_worker.audit.consistent_snapshots import MAX_PASSES, ConsistentSnapshots
 from match_ratings_worker.audit.ledger_replay import LedgerReplay
 from match_ratings_worker.audit.repair_derived import Mismatch, Repairer
+from match_ratings_worker.ladder_settings import SettingsHistory
 from match_ratings_worker.ladder_settings import adopted_settings as adoption
-from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.ledger import Ledger, LedgerTrimmed
-from match_ratings_worker.storage.stream_ids import stream_id_ms
-from match_ratings_worker.storage.stream_pages import Unreadable, server_time
+from match_ratings_worker.storage import Unreadable, server_time, stream_id_ms
 
 #: Attempts when events are trimmed before they are read, or settings change.
 _ATTEMPTS: Final = 3
 #: Counted outcome -> cause of its events.
-_COUNTED: Final = {
-    "rated": Cause.MATCH,
-    "prize": Cause.PRIZE,
-    "void": Cause.VOID,
-    "imported": Cause.IMPORT,
-}
+_COUNTED: Final = {"rated": Cause.MATCH, "prize": Cause.PRIZE, "void": Cause.VOID, "imported": Cause.IMPORT}
 
 
 async def audit_ladder(

@@ -6,9 +6,7 @@ from typing import Final, NamedTuple
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.audit.audit_report import AuditReport, Difference, DifferenceKind
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.receipts import Receipt
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.storage import LadderHandle, Receipt, server_time
 
 #: Size of the sample, at most.
 _MOST: Final = 2000

@@ -7,7 +7,7 @@ from match_ratings_worker.audit.compare_player import Derived, compare_derived, 
 from match_ratings_worker.audit.consistent_snapshots import MAX_PASSES, ConsistentSnapshots
 from match_ratings_worker.audit.ledger_replay import LedgerReplay
 from match_ratings_worker.audit.repair_derived import Repair, write_repairs
-from match_ratings_worker.storage.stored_players import StoredPlayer
+from match_ratings_worker.storage import StoredPlayer
 
 
 async def check_unknown_players(snapshots: ConsistentSnapshots, report: AuditReport, *, repair: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from match_ratings_worker.audit.audit_report import Difference, DifferenceKind
 from match_ratings_worker.audit.expected_player import ExpectedPlayer
 from match_ratings_worker.rating import Number, RatingSystem, State
-from match_ratings_worker.storage.stored_players import StoredPlayer
+from match_ratings_worker.storage import StoredPlayer
 
 #: Games named in a sentence.
 _NAMED = 5

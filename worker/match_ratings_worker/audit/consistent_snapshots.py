@@ -8,7 +8,7 @@ from typing import Final
 from match_ratings_worker.audit.check_receipts import ReceiptSample
 from match_ratings_worker.audit.ledger_replay import LedgerReplay
 from match_ratings_worker.ledger import Ledger
-from match_ratings_worker.storage.stored_players import PLAYERS_PER_CALL, SnapshotReader, StoredPlayer
+from match_ratings_worker.storage import PLAYERS_PER_CALL, SnapshotReader, StoredPlayer
 
 #: How often players that change during the audit are read again.
 MAX_PASSES: Final = 20

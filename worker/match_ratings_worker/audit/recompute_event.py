@@ -9,14 +9,7 @@ from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating import InvalidGame, Number, RatingSystem, Side, State
 
 #: Errors of computing from figures that are missing or inconsistent.
-FAULTS: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
+FAULTS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Recomputed(NamedTuple):

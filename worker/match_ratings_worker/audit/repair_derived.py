@@ -10,9 +10,7 @@ from match_ratings_worker.audit.audit_report import AuditReport, Difference, Dif
 from match_ratings_worker.audit.compare_player import Derived, compare_games, derive, known_state
 from match_ratings_worker.audit.consistent_snapshots import MAX_PASSES, ConsistentSnapshots
 from match_ratings_worker.audit.second_pass import SecondPass, check_void
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.stored_players import PLAYERS_PER_CALL, StoredPlayer
+from match_ratings_worker.storage import PLAYERS_PER_CALL, LadderHandle, Script, StoredPlayer
 
 #: Players whose windows are collected in one pass over the ledger.
 _PLAYERS_PER_PASS: Final = 20_000

@@ -11,8 +11,8 @@ from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.audit.audit_report import Difference, DifferenceKind
 from match_ratings_worker.audit.ledger_replay import PendingVoid
 from match_ratings_worker.audit.recompute_event import compare_void
-from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
-from match_ratings_worker.storage.stream_ids import parse_stream_id
+from match_ratings_worker.ladder_settings import SettingsHistory
+from match_ratings_worker.storage import parse_stream_id
 from match_ratings_worker.text import quote
 
 

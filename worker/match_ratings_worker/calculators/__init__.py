@@ -16,16 +16,16 @@ from match_ratings_worker.calculators.ladder_preview import (
 from match_ratings_worker.calculators.match_outcomes import LENGTHS, PreviewRow, PreviewSide, preview
 
 __all__ = [
-    "LENGTHS",
     "FidePlayer",
     "GameLine",
     "GameListSummary",
+    "LENGTHS",
+    "MatchPlayers",
     "PeriodGame",
     "PeriodReport",
     "Played",
     "PreviewRow",
     "PreviewSide",
-    "MatchPlayers",
     "performance",
     "period",
     "preview",

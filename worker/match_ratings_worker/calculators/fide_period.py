@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating import fide
+from match_ratings_worker.rating import Game, Side, State, Step, fide
 from match_ratings_worker.rating.fide import SCALE, Fide, FidePeriodState
-from match_ratings_worker.rating.rating_system import Game, Side, State, Step
 
 _DEFAULT: Final = Fide()
 

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Final, Literal
 
 from match_ratings.messages import CUBES
-from match_ratings_worker.rating.rating_system import Game, Number, RatingSystem, Side, State
+from match_ratings_worker.rating import Game, Number, RatingSystem, Side, State
 
 #: The match lengths, in points, that a preview shows where a system depends on them.
 LENGTHS: Final = (1, 3, 5, 7, 9, 11)

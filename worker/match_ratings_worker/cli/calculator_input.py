@@ -34,8 +34,7 @@ RulesOption = Annotated[
     typer.Option("--rules", metavar="VERSION", help="The version of the rules, whatever the date."),
 ]
 AtOption = Annotated[
-    str | None,
-    typer.Option("--at", metavar="TIME", help="When the game finishes; now by default."),
+    str | None, typer.Option("--at", metavar="TIME", help="When the game finishes; now by default.")
 ]
 KOption = Annotated[str | None, typer.Option("--k", metavar="N", help="The same as --set k=N.")]
 FigureOption = Annotated[

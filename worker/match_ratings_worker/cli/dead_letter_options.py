@@ -15,7 +15,7 @@ from match_ratings_worker.cli.change_options import signed_reason, user_name
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.parameters import id_option, parse_time
 from match_ratings_worker.dead_letters import DeadLetterFilter
-from match_ratings_worker.storage.stream_ids import is_stream_id
+from match_ratings_worker.storage import is_stream_id
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
 

@@ -19,13 +19,12 @@ from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message, prediction_of
-from match_ratings_worker.ladder_settings import adopted_settings
-from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
+from match_ratings_worker.ladder_settings import SettingsHistory, adopted_settings
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger import LedgerTrimmed, open_ledger, parse_event
 from match_ratings_worker.lines import line_batches
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import describe_error
 
 FileArgument = Annotated[

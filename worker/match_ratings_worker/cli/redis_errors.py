@@ -10,7 +10,7 @@ from typing import Final
 from redis import exceptions
 
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.storage.redis_url import Address
+from match_ratings_worker.storage import Address
 
 #: The errors of the client when Redis cannot be reached or refuses a command.
 REDIS_ERRORS: Final = exceptions.RedisError, exceptions.RedisClusterException

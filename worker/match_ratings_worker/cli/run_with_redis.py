@@ -13,9 +13,7 @@ from match_ratings_worker.cli.installation import Installation
 from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.ledger import ArchiveError
-from match_ratings_worker.storage.connection import connect
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_pages import Unreadable
+from match_ratings_worker.storage import LadderHandle, Unreadable, connect
 
 T = TypeVar("T")
 

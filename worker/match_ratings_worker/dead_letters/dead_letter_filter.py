@@ -8,8 +8,7 @@ from typing import Any
 
 import orjson
 
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.stream_ids import is_stream_id, parse_stream_id
+from match_ratings_worker.storage import DeadLetterEntry, is_stream_id, parse_stream_id
 
 _MAX_UINT64 = 2**64 - 1
 _SORT_KEY = struct.Struct(">QQQQQ")

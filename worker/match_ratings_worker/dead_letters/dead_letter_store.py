@@ -8,12 +8,17 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from match_ratings_worker.dead_letters.dead_letter_filter import DeadLetterFilter
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.stream_ids import MAX_STREAM_ID, is_after, is_stream_id
-from match_ratings_worker.storage.stream_pages import entries, whole
-from match_ratings_worker.storage.worker_liveness import has_worker
+from match_ratings_worker.storage import (
+    MAX_STREAM_ID,
+    DeadLetterEntry,
+    LadderHandle,
+    Script,
+    entries,
+    has_worker,
+    is_after,
+    is_stream_id,
+    whole,
+)
 from match_ratings_worker.units import DAY_MS, now_ms
 
 #: Dead letters read, and discarded, in one step.

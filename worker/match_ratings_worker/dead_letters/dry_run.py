@@ -9,14 +9,21 @@ from typing import Final, NamedTuple, Self
 from match_ratings import MatchVoided, Reason
 from match_ratings.messages import Message
 from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
-from match_ratings_worker.ladder_settings.adopted_settings import adopted_system
-from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, ReplayOrigin
-from match_ratings_worker.pipeline.decide_batch import decide
-from match_ratings_worker.pipeline.ladder_store import LadderStore
-from match_ratings_worker.pipeline.validate_message import Problem, digest, message_model, read_message
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.receipts import NO_RECEIPT, Receipt
+from match_ratings_worker.ladder_settings import adopted_system
+from match_ratings_worker.pipeline import (
+    BatchSnapshot,
+    Commit,
+    InboxEntry,
+    LadderRules,
+    LadderStore,
+    Problem,
+    ReplayOrigin,
+    decide,
+    digest,
+    message_model,
+    read_message,
+)
+from match_ratings_worker.storage import NO_RECEIPT, DeadLetterEntry, LadderHandle, Receipt
 
 #: Reasons that only time, an upgrade or an operator can remove: a replay cannot help before.
 PARKED: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.CLOCK_SKEW, Reason.TOO_LATE})

@@ -9,9 +9,7 @@ from typing import Any, Final
 
 from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
 from match_ratings_worker.dead_letters.dry_run import DryRun, DryRunResult
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, message_fields
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, message_fields, server_time
 from match_ratings_worker.text import quote
 
 _EDITED: Final = "edited; before: "

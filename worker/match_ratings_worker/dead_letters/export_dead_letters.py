@@ -13,12 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from match_ratings import Reason
 from match_ratings.messages import Ladder
-from match_ratings_worker.storage.dead_letter_entries import (
-    DeadLetterEntry,
-    history_items,
-    message_fields,
-)
-from match_ratings_worker.storage.stream_ids import is_stream_id
+from match_ratings_worker.storage import DeadLetterEntry, history_items, is_stream_id, message_fields
 from match_ratings_worker.text import describe_error, quote
 
 

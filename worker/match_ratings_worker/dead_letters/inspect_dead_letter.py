@@ -11,10 +11,8 @@ from match_ratings_worker.dead_letters.dry_run import DryRun, DryRunResult, read
 from match_ratings_worker.dead_letters.export_dead_letters import export_document
 from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
 from match_ratings_worker.ledger import Ledger
-from match_ratings_worker.pipeline.validate_message import Problem
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.pipeline import Problem
+from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, server_time
 from match_ratings_worker.text import quote
 
 

@@ -18,10 +18,7 @@ from match_ratings import Cause, MatchFinished
 from match_ratings.messages import Message
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.ledger import Archive
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_ids import stream_id_ms
-from match_ratings_worker.storage.stream_pages import entries
+from match_ratings_worker.storage import Keys, LadderHandle, entries, stream_id_ms
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import CLOCK_SKEW_MS, WINDOW_MS
 

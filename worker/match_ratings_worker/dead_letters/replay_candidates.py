@@ -13,11 +13,8 @@ from match_ratings_worker.dead_letters.dry_run import PARKED, read_dead_letter
 from match_ratings_worker.dead_letters.late_match_check import LateMatchCheck
 from match_ratings_worker.dead_letters.replay_log import ReplayOptions
 from match_ratings_worker.dead_letters.replay_results import ReplayOutcome, ReplayResult
-from match_ratings_worker.pipeline.validate_message import Problem
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_ids import stream_id_ms
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.pipeline import Problem
+from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, server_time, stream_id_ms
 
 #: Letters read in one step.
 _PAGE: Final = 64

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Self
 from match_ratings_worker.dead_letters.dead_letter_filter import DeadLetterFilter
 from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
 from match_ratings_worker.dead_letters.replay_results import ReplayResult
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 
 #: The field that holds the newest letter of the replay and its options, JSON; all others are letter ids.
 _OPTIONS: Final = "options"

@@ -26,6 +26,7 @@ from match_ratings_worker.evaluation.match_history import (
 from match_ratings_worker.evaluation.simulation import Prediction, Simulation, prediction_of
 
 __all__ = [
+    "BackgammonVariant",
     "Bin",
     "Calibration",
     "Fit",
@@ -40,7 +41,6 @@ __all__ = [
     "Sample",
     "Simulation",
     "Trial",
-    "BackgammonVariant",
     "Void",
     "WeeklySwing",
     "best_divisor",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from match_ratings_worker.rating.backgammon import HISTORY, Backgammon, Rules
+from match_ratings_worker.rating import HISTORY, Backgammon, Rules
 
 _NEWEST = HISTORY[-1]
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from match_ratings import (
-    Cause,
-    MatchVoided,
-    Mode,
-    PlayerUpdate,
-    RatingUpdated,
-    TournamentFinished,
-)
+from match_ratings import Cause, MatchVoided, Mode, PlayerUpdate, RatingUpdated, TournamentFinished
 from match_ratings.messages import Message
 from match_ratings_worker.rating import Number
 

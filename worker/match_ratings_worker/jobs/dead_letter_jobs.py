@@ -37,8 +37,7 @@ from match_ratings_worker.jobs.dead_letter_requests import (
     checked_letter_id,
 )
 from match_ratings_worker.jobs.job_requests import MAX_LISTED, RequestRefused, job_function
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import DeadLetterEntry, LadderHandle
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,7 @@ from match_ratings import Reason
 from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.dead_letters import DeadLetterFilter, edited_message
 from match_ratings_worker.jobs.job_requests import LadderRequest, RequestRefused
-from match_ratings_worker.storage.stream_ids import is_stream_id
+from match_ratings_worker.storage import is_stream_id
 from match_ratings_worker.text import quote
 
 #: A person or a reason, for the record.

@@ -17,8 +17,7 @@ from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.ledger import ArchiveError
 from match_ratings_worker.queries import Unreadable
 from match_ratings_worker.runtime import WorkerContext
-from match_ratings_worker.storage.connection import CONNECTION_ERRORS
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import CONNECTION_ERRORS, LadderHandle
 from match_ratings_worker.text import describe_error, quote
 
 log = structlog.get_logger(__name__)

@@ -10,7 +10,7 @@ import orjson
 from match_ratings import Reason
 from match_ratings.stream_names import FIELD, scope
 from match_ratings_worker.runtime import WorkerContext, retry_while_unavailable
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage import Keys
 from match_ratings_worker.text import quote
 
 

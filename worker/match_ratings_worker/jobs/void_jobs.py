@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints
 
 from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.jobs.job_requests import MAX_LISTED, LadderRequest, RequestRefused, job_function
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import quote
 from match_ratings_worker.voids import (
     Refunds,

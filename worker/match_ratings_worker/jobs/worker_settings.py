@@ -30,7 +30,7 @@ from match_ratings_worker.runtime import (
     configure_logging,
     retry_while_unavailable,
 )
-from match_ratings_worker.storage.server_checks import UnsupportedServer
+from match_ratings_worker.storage import UnsupportedServer
 
 #: Seconds that a job may take.
 _JOB_SECONDS = 55.0

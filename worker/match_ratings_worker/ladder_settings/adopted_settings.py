@@ -16,9 +16,7 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.pipelined_connection import CommandExecutor
+from match_ratings_worker.storage import CommandExecutor, Keys, Script
 from match_ratings_worker.text import describe_error, quote
 
 #: Entries of a history that are read; it grows by one with each adoption.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from match_ratings import RatingUpdated
 from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
-from match_ratings_worker.storage.stream_ids import parse_stream_id
+from match_ratings_worker.storage import parse_stream_id
 
 
 class SettingsHistory:

@@ -20,12 +20,14 @@ from redis.asyncio import Redis
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.ledger.sqlite_archive import Archive, ArchiveError, StoredEvent
-from match_ratings_worker.storage.connection import CONNECTION_ERRORS
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.pipelined_connection import ClientExecutor
-from match_ratings_worker.storage.stream_ids import parse_stream_id
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.storage import (
+    CONNECTION_ERRORS,
+    ClientExecutor,
+    Keys,
+    Script,
+    parse_stream_id,
+    server_time,
+)
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 

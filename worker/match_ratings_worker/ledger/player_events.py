@@ -7,7 +7,7 @@ from itertools import islice
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.ledger.read_ledger import Ledger, parse_event
-from match_ratings_worker.storage.receipts import Receipt
+from match_ratings_worker.storage import Receipt
 
 
 async def recent_changes(ledger: Ledger, player: str, sequence: int, count: int) -> list[RatingUpdated]:

@@ -12,9 +12,7 @@ from pydantic import ValidationError
 from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.ledger.sqlite_archive import Archive, StoredEvent
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_ids import parse_stream_id
-from match_ratings_worker.storage.stream_pages import Unreadable, as_json, entries
+from match_ratings_worker.storage import LadderHandle, Unreadable, as_json, entries, parse_stream_id
 
 #: Events read in one step.
 _PAGE: Final = 1000

@@ -18,7 +18,7 @@ from typing import Final, Self
 
 import orjson
 
-from match_ratings_worker.storage.stream_ids import parse_stream_id
+from match_ratings_worker.storage import parse_stream_id
 from match_ratings_worker.text import quote
 
 #: An event as stored: its id in the ledger, and its JSON.

@@ -12,10 +12,14 @@ from redis.exceptions import ResponseError
 from match_ratings import Cause, RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.ledger.read_ledger import Ledger
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
-from match_ratings_worker.storage.receipts import Receipt
-from match_ratings_worker.storage.stream_ids import is_stream_id
-from match_ratings_worker.storage.stream_pages import age, entries
+from match_ratings_worker.storage import (
+    DeadLetterEntry,
+    Receipt,
+    age,
+    entries,
+    is_stream_id,
+    read_dead_letters,
+)
 
 _FIELD: Final = FIELD.encode()
 

@@ -8,10 +8,7 @@ from typing import Final, Literal
 from redis.asyncio import Redis
 
 from match_ratings import stream_names as names
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.pipelined_connection import ClientExecutor
-from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
+from match_ratings_worker.storage import HANDOVER_CONSUMER, ClientExecutor, Keys, Script
 from match_ratings_worker.units import DAY_MS
 
 #: Keys scanned, and deleted, in one step.

@@ -13,10 +13,9 @@ from redis.exceptions import ResponseError
 from match_ratings import Cause
 from match_ratings.messages import VERSION
 from match_ratings_worker.migration.player_records import PlayerRecord
-from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.pipeline import LadderStore
 from match_ratings_worker.rating import Number
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.receipts import IMPORTED
+from match_ratings_worker.storage import IMPORTED, Script
 from match_ratings_worker.units import CLOCK_SKEW_MS, keep_games_ms, now_ms
 
 #: Players in one script call: it holds Redis for about 2 ms.

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from match_ratings.messages import Message
 from match_ratings_worker.pipeline.validate_message import Problem
 from match_ratings_worker.rating import RatingSystem, State
-from match_ratings_worker.storage.receipts import Receipt
+from match_ratings_worker.storage import Receipt
 from match_ratings_worker.units import DAY_MS
 
 #: What is done with a message, and how it is counted everywhere; `closed` is the end of a rating period.

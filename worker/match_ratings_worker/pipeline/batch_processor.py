@@ -26,7 +26,7 @@ from match_ratings_worker.pipeline.decide_batch import decide
 from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.pipeline.validate_message import Problem
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.stream_ids import parse_stream_id
+from match_ratings_worker.storage import parse_stream_id
 from match_ratings_worker.text import quote
 
 log = structlog.get_logger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from match_ratings_worker.pipeline.batch import Commit
-from match_ratings_worker.storage.stream_ids import stream_id_ms
+from match_ratings_worker.storage import stream_id_ms
 from match_ratings_worker.units import WINDOW_MS
 
 

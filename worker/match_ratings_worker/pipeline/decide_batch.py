@@ -17,7 +17,7 @@ from match_ratings_worker.pipeline.rate_match import rate_match
 from match_ratings_worker.pipeline.validate_message import Problem
 from match_ratings_worker.pipeline.void_match import void_match
 from match_ratings_worker.rating import InvalidGame
-from match_ratings_worker.storage.receipts import IMPORTED, NO_RECEIPT, Receipt
+from match_ratings_worker.storage import IMPORTED, NO_RECEIPT, Receipt
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import HOUR_MS
 

@@ -9,17 +9,20 @@ from typing import Literal
 from redis.asyncio import Redis
 
 from match_ratings.stream_names import GROUP, MAX_MESSAGE_BYTES, SHADOW_GROUP
-from match_ratings_worker.ladder_settings.adopted_settings import ensure_adopted, settings_digest
+from match_ratings_worker.ladder_settings import ensure_adopted, settings_digest
 from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, PlayerState
 from match_ratings_worker.pipeline.claim_reply import ClaimReply, parse_claim_reply
 from match_ratings_worker.pipeline.commit_arguments import commit_arguments
 from match_ratings_worker.pipeline.snapshot_request import SnapshotRequest, parse_player
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.pipelined_connection import ClientExecutor, CommandExecutor
-from match_ratings_worker.storage.player_states import stored_fields
-from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
+from match_ratings_worker.storage import (
+    HANDOVER_CONSUMER,
+    ClientExecutor,
+    CommandExecutor,
+    Keys,
+    Script,
+    stored_fields,
+)
 from match_ratings_worker.units import WINDOW_MS, keep_games_ms
 
 #: Whether a worker was admitted to a ladder, or why not; see join_group.lua.

@@ -32,10 +32,6 @@ def pay_prizes(
         change = after.rating - before.rating
         parts.append(player_part(name, opened.sequence, before.rating, after.rating, change))
         changes.append(change_to(after, player, opened, system, now, written=opened.sequence))
-    head = {
-        "cause": Cause.PRIZE,
-        "tournament_id": message.tournament_id,
-        "finished_at": message.finished_at,
-    }
+    head = {"cause": Cause.PRIZE, "tournament_id": message.tournament_id, "finished_at": message.finished_at}
     events.append(rating_event(head, rules, system.rules_at(message.finished_at), now, parts))
     return Commit("prize", entry, ttl=ttl, events=events, changes=changes)

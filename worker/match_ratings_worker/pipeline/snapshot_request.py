@@ -10,9 +10,7 @@ import orjson
 from match_ratings import MatchVoided
 from match_ratings_worker.pipeline.batch import BatchSnapshot, InboxEntry, PlayerState
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.player_states import parse_state, stored_fields
-from match_ratings_worker.storage.receipts import Receipt
+from match_ratings_worker.storage import Keys, Receipt, parse_state, stored_fields
 from match_ratings_worker.units import WINDOW_MS
 
 

@@ -30,13 +30,7 @@ class Problem(NamedTuple):
 
 
 def read_message(
-    raw: bytes | None,
-    *,
-    ladder: str,
-    kind: str,
-    now: int,
-    horizon: int,
-    force_late: bool = False,
+    raw: bytes | None, *, ladder: str, kind: str, now: int, horizon: int, force_late: bool = False
 ) -> Message | Problem:
     """The message in `raw`, or the problem with it; None stands for an entry without a message.
 

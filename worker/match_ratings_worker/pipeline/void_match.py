@@ -9,7 +9,7 @@ from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntr
 from match_ratings_worker.pipeline.build_event import player_part, rating_event
 from match_ratings_worker.pipeline.close_period import change_to, open_state, period_cutoff
 from match_ratings_worker.rating import InvalidGame, RatingSystem, State
-from match_ratings_worker.storage.receipts import NO_RECEIPT
+from match_ratings_worker.storage import NO_RECEIPT
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
 

@@ -18,16 +18,15 @@ from match_ratings_worker.queries.standings import (
     rows_around,
     standing,
 )
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
-from match_ratings_worker.storage.stream_pages import Unreadable, server_time
+from match_ratings_worker.storage import DeadLetterEntry, Unreadable, read_dead_letters, server_time
 
 __all__ = [
     "DeadLetterEntry",
     "LadderStatus",
     "LeaderboardRow",
     "Standing",
-    "UnservedLadder",
     "Unreadable",
+    "UnservedLadder",
     "ladder_status",
     "leaderboard",
     "read_dead_letters",

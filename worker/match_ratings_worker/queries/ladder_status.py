@@ -11,11 +11,17 @@ from typing import Final, Literal
 from redis.asyncio import Redis
 
 from match_ratings.stream_names import inbox, scope
-from match_ratings_worker.storage.dead_letter_entries import read_dead_letters
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_pages import age, server_time, whole
-from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER, Consumer, group_consumers
+from match_ratings_worker.storage import (
+    HANDOVER_CONSUMER,
+    Consumer,
+    Keys,
+    LadderHandle,
+    age,
+    group_consumers,
+    read_dead_letters,
+    server_time,
+    whole,
+)
 
 #: The newest dead letters that are counted by reason, at most.
 COUNTED_LETTERS: Final = 100_000

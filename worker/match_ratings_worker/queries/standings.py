@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from match_ratings_worker.rating import Game, InvalidGame, Number, RatingSystem, State
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.player_states import parse_state, stored_fields
-from match_ratings_worker.storage.stream_pages import Unreadable, whole
+from match_ratings_worker.storage import LadderHandle, Unreadable, parse_state, stored_fields, whole
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import WINDOW_MS
 

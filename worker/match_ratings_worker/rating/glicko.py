@@ -22,11 +22,7 @@ from pydantic import Field, model_validator
 from match_ratings import PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating.elo import expected
 from match_ratings_worker.rating.rating_deviation import Opponent, Positive, RatingDeviationSystem
-from match_ratings_worker.rating.rating_system import (
-    Side,
-    State,
-    Step,
-)
+from match_ratings_worker.rating.rating_system import Side, State, Step
 from match_ratings_worker.units import DAY_MS
 
 Q: Final = math.log(10.0) / 400.0

@@ -22,11 +22,7 @@ from pydantic import Field, model_validator
 
 from match_ratings import RatingUpdated
 from match_ratings_worker.rating.rating_deviation import Opponent, Positive, RatingDeviationSystem
-from match_ratings_worker.rating.rating_system import (
-    Side,
-    State,
-    Step,
-)
+from match_ratings_worker.rating.rating_system import Side, State, Step
 from match_ratings_worker.units import DAY_MS
 
 SCALE: Final = 173.7178

@@ -19,7 +19,7 @@ from redis.exceptions import ConnectionError, RedisError, TimeoutError, WatchErr
 
 from match_ratings.stream_names import QUEUE
 from match_ratings_worker.backoff import Backoff
-from match_ratings_worker.storage.connection import CONNECTION_ERRORS, connection_pool
+from match_ratings_worker.storage import CONNECTION_ERRORS, connection_pool
 
 T = TypeVar("T")
 

@@ -16,10 +16,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 from redis.asyncio import Redis
 
-from match_ratings_worker.pipeline.batch import Action
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
-from match_ratings_worker.storage.connection import CONNECTION_ERRORS
-from match_ratings_worker.storage.stream_ids import stream_id_ms
+from match_ratings_worker.pipeline import Action, StreamConsumer
+from match_ratings_worker.storage import CONNECTION_ERRORS, stream_id_ms
 from match_ratings_worker.units import DAY_MS, now_ms
 
 log = structlog.get_logger(__name__)

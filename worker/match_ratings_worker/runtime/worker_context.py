@@ -18,15 +18,16 @@ from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.environment import Settings
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger import open_archiver
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline import BatchProcessor, LadderStore, Limits, StreamConsumer
 from match_ratings_worker.runtime.prometheus_metrics import Metrics
-from match_ratings_worker.storage.connection import CONNECTION_ERRORS, connect, open_pipelined
-from match_ratings_worker.storage.dead_letter_entries import add_dead_letter
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.server_checks import server_warnings
+from match_ratings_worker.storage import (
+    CONNECTION_ERRORS,
+    Keys,
+    add_dead_letter,
+    connect,
+    open_pipelined,
+    server_warnings,
+)
 from match_ratings_worker.text import quote
 
 log = structlog.get_logger(__name__)

@@ -12,11 +12,14 @@ from match_ratings import MatchVoided, RatingUpdated
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.backoff import Backoff
 from match_ratings_worker.ledger import Ledger
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.receipts import Receipt
-from match_ratings_worker.storage.stream_ids import stream_id_ms
-from match_ratings_worker.storage.stream_pages import entries, server_time
+from match_ratings_worker.storage import (
+    DeadLetterEntry,
+    LadderHandle,
+    Receipt,
+    entries,
+    server_time,
+    stream_id_ms,
+)
 from match_ratings_worker.voids.find_voidable_matches import find_voidable_match
 from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
 

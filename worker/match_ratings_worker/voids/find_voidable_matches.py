@@ -9,10 +9,7 @@ from typing import Final
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.ledger import Ledger, trace
 from match_ratings_worker.rating import InvalidGame, State
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.player_states import parse_state, stored_fields
-from match_ratings_worker.storage.receipts import Receipt
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.storage import LadderHandle, Receipt, parse_state, server_time, stored_fields
 from match_ratings_worker.units import CLOCK_SKEW_MS
 from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
 

@@ -13,7 +13,7 @@ from match_ratings_worker.cli.installation import JsonOption, LadderOption, load
 from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import Archive, Archiver
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 
 app = typer.Typer(no_args_is_help=True, help="Show the archive of a ledger, or adopt it.")
 

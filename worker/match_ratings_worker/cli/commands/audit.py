@@ -15,7 +15,7 @@ from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import open_ledger
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import printable
 
 

@@ -22,11 +22,10 @@ from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
-from match_ratings_worker.ladder_settings.adopted_settings import UnknownSettings
-from match_ratings_worker.pipeline.close_due_periods import ClosedPeriod, PeriodCloser, adopted_store
+from match_ratings_worker.ladder_settings import UnknownSettings
+from match_ratings_worker.pipeline import ClosedPeriod, PeriodCloser, adopted_store
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.storage import LadderHandle, server_time
 from match_ratings_worker.units import now_ms
 
 
@@ -36,8 +35,7 @@ def close_period(
         typer.Option("--until", metavar="TIME", help="Only periods that ended by then; without their grace."),
     ] = None,
     early: Annotated[
-        bool,
-        typer.Option("--early", help="Also periods that have not ended, before the system is changed."),
+        bool, typer.Option("--early", help="Also periods that have not ended, before the system is changed.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and write nothing.")

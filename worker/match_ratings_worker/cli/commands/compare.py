@@ -33,7 +33,7 @@ from match_ratings_worker.migration import (
     read_reference_change,
 )
 from match_ratings_worker.queries import server_time
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 
 #: Lines between two updates of the progress bar.
 _PAGE = 1000
@@ -58,10 +58,7 @@ def compare(
         float | None,
         typer.Option("--tolerance", metavar="POINTS", help="How far apart figures count as equal."),
     ] = None,
-    top: Annotated[
-        int,
-        integer_option("--top", 0, 10_000, help="How many to name."),
-    ] = 10,
+    top: Annotated[int, integer_option("--top", 0, 10_000, help="How many to name.")] = 10,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:

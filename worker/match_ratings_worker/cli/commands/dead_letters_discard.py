@@ -14,11 +14,8 @@ from match_ratings_worker.cli.dead_letter_options import (
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
-from match_ratings_worker.dead_letters import (
-    DeadLetterFilter,
-    DeadLetterStore,
-)
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
+from match_ratings_worker.storage import LadderHandle
 
 
 @with_filter_options()

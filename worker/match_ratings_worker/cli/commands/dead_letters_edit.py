@@ -35,8 +35,7 @@ from match_ratings_worker.dead_letters import (
     format_message,
     minify_message,
 )
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import DeadLetterEntry, LadderHandle
 from match_ratings_worker.text import quote
 
 

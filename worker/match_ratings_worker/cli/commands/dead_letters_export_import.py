@@ -28,7 +28,7 @@ from match_ratings_worker.dead_letters import (
     InvalidExport,
     export_document,
 )
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import quote
 
 #: Letters restored in one step.

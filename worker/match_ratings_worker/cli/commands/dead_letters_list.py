@@ -17,17 +17,13 @@ from match_ratings_worker.cli.console import (
     print_heading,
     print_json,
 )
-from match_ratings_worker.cli.dead_letter_options import (
-    checked_letter_id,
-    with_filter_options,
-)
+from match_ratings_worker.cli.dead_letter_options import checked_letter_id, with_filter_options
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, history_items, message_fields
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, history_items, message_fields
 
 #: Dead letters printed at once.
 _PAGE = 100
@@ -39,10 +35,7 @@ _SHOWN = 100
 def list_dead_letters(
     where: DeadLetterFilter,
     counts: Annotated[bool, typer.Option("--counts", help="Only the number of each reason.")] = False,
-    limit: Annotated[
-        int,
-        integer_option("--limit", 0, help="At most N; 0 for all."),
-    ] = 20,
+    limit: Annotated[int, integer_option("--limit", 0, help="At most N; 0 for all.")] = 20,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Go on after this one, on the next page.")
     ] = None,

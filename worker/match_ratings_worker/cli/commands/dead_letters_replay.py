@@ -9,11 +9,7 @@ import typer
 
 from match_ratings_worker.cli.change_options import ByOption, signed_reason, user_name
 from match_ratings_worker.cli.console import Column, Table, print_json
-from match_ratings_worker.cli.dead_letter_options import (
-    AllOption,
-    require_selection,
-    with_filter_options,
-)
+from match_ratings_worker.cli.dead_letter_options import AllOption, require_selection, with_filter_options
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.notes import print_note
@@ -30,7 +26,7 @@ from match_ratings_worker.dead_letters import (
     UnknownReplay,
     new_replay_name,
 )
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import quote
 
 #: Results printed at once.
@@ -44,10 +40,7 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the outcome that each would have; change nothing.")
     ] = False,
-    rate: Annotated[
-        int | None,
-        integer_option("--rate", 1, 1_000_000, help="At most N a second."),
-    ] = None,
+    rate: Annotated[int | None, integer_option("--rate", 1, 1_000_000, help="At most N a second.")] = None,
     include_parked: Annotated[
         bool, typer.Option("--include-parked", help="Also those that a replay cannot help now.")
     ] = False,

@@ -11,8 +11,7 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterStore, DryRunResult, Inspection, inspect_dead_letter
-from match_ratings_worker.storage.dead_letter_entries import history_items
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle, history_items
 
 #: Bytes of a message that are shown.
 _SHOWN = 16 * 1024

@@ -23,12 +23,12 @@ from match_ratings_worker.cli.installation import JsonOption, LadderOption, load
 from match_ratings_worker.cli.parameters import id_argument
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.ladder_settings import SettingsHistory
 from match_ratings_worker.ladder_settings import adopted_settings as adoption
-from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.ledger import MatchOutcome, Trace, open_ledger, period_games, trace
 from match_ratings_worker.queries import server_time
 from match_ratings_worker.rating import RatingSystem, Step
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 
 #: Outcomes of which nothing can be shown.
 _GONE = (MatchOutcome.UNKNOWN, MatchOutcome.TRIMMED)
@@ -36,8 +36,7 @@ _GONE = (MatchOutcome.UNKNOWN, MatchOutcome.TRIMMED)
 
 def explain(
     match_id: Annotated[
-        str,
-        id_argument("MATCH", help="The id of a match, a tournament, or an event of the ledger."),
+        str, id_argument("MATCH", help="The id of a match, a tournament, or an event of the ledger.")
     ],
     ladder: LadderOption = None,
     json: JsonOption = False,

@@ -31,10 +31,9 @@ from match_ratings_worker.migration import (
     csv_lines,
     json_lines,
 )
-from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.pipeline import LadderStore
 from match_ratings_worker.queries import server_time
-from match_ratings_worker.storage.connection import open_pipelined
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle, open_pipelined
 from match_ratings_worker.text import quote
 
 #: Lines between two updates of the progress bar.
@@ -113,12 +112,7 @@ class _Import:
             await self._check(reader, progress)
         executor, horizon = open_pipelined(url, ladder.keys.inbox), ladder.horizon_ms
         store = LadderStore(
-            ladder.redis,
-            ladder.name,
-            ladder.system,
-            horizon=horizon,
-            executor=executor,
-            shadow=ladder.shadow,
+            ladder.redis, ladder.name, ladder.system, horizon=horizon, executor=executor, shadow=ladder.shadow
         )
         importer = Importer(store, horizon=horizon, replace=self._replace, dry=self._dry)
         try:

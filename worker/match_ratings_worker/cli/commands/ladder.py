@@ -22,18 +22,19 @@ from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
-from match_ratings_worker.ladder_settings import adopted_settings
-from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
-from match_ratings_worker.ladder_settings.settings_diff import (
+from match_ratings_worker.ladder_settings import (
+    Adoption,
     LadderUsage,
     SettingDifference,
+    UnknownSettings,
+    adopted_settings,
     differences,
     flat,
     risks,
+    settings_digest,
 )
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.storage import LadderHandle, server_time
 from match_ratings_worker.text import quote
 
 app = typer.Typer(no_args_is_help=True, help="Show, compare and adopt a ladder's settings.")
@@ -222,11 +223,7 @@ def _print_adoption(ladder: str, adoption: Adoption, history: Sequence[Adoption]
 def _print_differences(found: list[SettingDifference]) -> None:
     table = Table(Column("setting"), Column("adopted"), Column("this configuration"))
     table.add(
-        (
-            item.setting,
-            _format_setting(item.setting, item.adopted),
-            _format_setting(item.setting, item.here),
-        )
+        (item.setting, _format_setting(item.setting, item.adopted), _format_setting(item.setting, item.here))
         for item in found
     )
 

@@ -13,7 +13,7 @@ from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import id_option, integer_option
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.queries import LeaderboardRow
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 
 
 def leaderboard(

@@ -56,8 +56,7 @@ _TITLE: Final = re.compile(r"# ([^\n]+)\n\n(.+?[.:])(?:\s|$)", re.DOTALL)
 
 def manual(
     chapter: Annotated[
-        str | None,
-        typer.Argument(metavar="CHAPTER", help="The chapter to print; all are listed without it."),
+        str | None, typer.Argument(metavar="CHAPTER", help="The chapter to print; all are listed without it.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

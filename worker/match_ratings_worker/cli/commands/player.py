@@ -24,15 +24,12 @@ from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ledger import open_ledger, recent_changes
 from match_ratings_worker.queries import Standing
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 
 
 def player(
     player_id: Annotated[str, id_argument("PLAYER", help="The player's id.")],
-    count: Annotated[
-        int,
-        integer_option("--changes", 0, 1000, help="Number of changes to show."),
-    ] = 10,
+    count: Annotated[int, integer_option("--changes", 0, 1000, help="Number of changes to show.")] = 10,
     ladder: LadderOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -43,7 +43,7 @@ from match_ratings_worker.cli.parameters import checked_id, parse_numbers, time_
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.rating import Game, InvalidGame, RatingSystem, State
 from match_ratings_worker.rating.hypothetical_event import event_of
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import quote
 
 _RESULTS: Final = ("win", "draw", "loss")
@@ -67,15 +67,10 @@ def preview(
     ladder: LadderOption = None,
     recent_games: Annotated[
         str | None,
-        typer.Option(
-            "--recent-games",
-            metavar="A[,B]",
-            help="Ranked games in the 7 days before, of each.",
-        ),
+        typer.Option("--recent-games", metavar="A[,B]", help="Ranked games in the 7 days before, of each."),
     ] = None,
     rd: Annotated[
-        str | None,
-        typer.Option("--rd", metavar="A[,B]", help="The rating deviation of each."),
+        str | None, typer.Option("--rd", metavar="A[,B]", help="The rating deviation of each.")
     ] = None,
     figures: FigureOption = None,
     k: KOption = None,

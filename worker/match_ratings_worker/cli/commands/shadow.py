@@ -12,7 +12,7 @@ from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.migration import Shadow, ShadowRunning
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage import LadderHandle
 
 app = typer.Typer(no_args_is_help=True, help="Clear a ladder's shadow.")
 
@@ -23,11 +23,7 @@ def _group() -> None:
 
 
 @app.command("clear", short_help="Delete a shadow with all its ratings.")
-def clear(
-    yes: YesOption = False,
-    ladder: LadderOption = None,
-    json: JsonOption = False,
-) -> None:
+def clear(yes: YesOption = False, ladder: LadderOption = None, json: JsonOption = False) -> None:
     """Delete a ladder's shadow: its ratings, ledger, dead letters and settings.
 
     Stop its workers first. Matches that wait in the inbox stay there. After that live workers, which

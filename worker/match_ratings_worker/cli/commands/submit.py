@@ -17,19 +17,14 @@ from match_ratings.messages import MESSAGE_TYPES, MatchFinished
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InputStream, InvalidLines, open_stream
-from match_ratings_worker.cli.installation import (
-    Installation,
-    JsonOption,
-    LadderOption,
-    load_installation,
-)
+from match_ratings_worker.cli.installation import Installation, JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
 from match_ratings_worker.cli.run_with_redis import connect_or_fail
 from match_ratings_worker.lines import LONGEST_LINE, Line, LineBatch, line_batches
-from match_ratings_worker.pipeline.validate_message import Problem, read_message
-from match_ratings_worker.storage.stream_pages import server_time
+from match_ratings_worker.pipeline import Problem, read_message
+from match_ratings_worker.storage import server_time
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
 
@@ -121,12 +116,7 @@ class _Submitter:
     """Sends lines in batches and counts them."""
 
     def __init__(
-        self,
-        installation: Installation,
-        runner: asyncio.Runner,
-        checker: _LineChecker,
-        *,
-        skip_invalid: bool,
+        self, installation: Installation, runner: asyncio.Runner, checker: _LineChecker, *, skip_invalid: bool
     ) -> None:
         #: Ladder -> messages that Redis has confirmed.
         self.sent: Counter[str] = Counter()

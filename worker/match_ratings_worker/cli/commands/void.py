@@ -21,8 +21,7 @@ from match_ratings_worker.cli.installation import JsonOption, LadderOption, load
 from match_ratings_worker.cli.parameters import id_argument, id_option, integer_option
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.worker_liveness import has_worker
+from match_ratings_worker.storage import LadderHandle, has_worker
 from match_ratings_worker.voids import VoidResult, VoidStatus, find_voidable_match, void_match
 
 

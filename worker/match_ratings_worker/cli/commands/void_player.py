@@ -25,9 +25,7 @@ from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import progress_bar, spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.stream_pages import server_time
-from match_ratings_worker.storage.worker_liveness import has_worker
+from match_ratings_worker.storage import LadderHandle, has_worker, server_time
 from match_ratings_worker.voids import (
     PlayerVoidPlan,
     Refunds,

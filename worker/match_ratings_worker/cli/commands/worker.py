@@ -28,7 +28,7 @@ from match_ratings_worker.runtime import (
     stop_with_supervisor,
     supervise,
 )
-from match_ratings_worker.storage.server_checks import UnsupportedServer, server_warnings
+from match_ratings_worker.storage import UnsupportedServer, server_warnings
 
 _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
 with contextlib.suppress(ImportError):  # there is no uvloop for Windows
