@@ -5,9 +5,9 @@ computes an event again from its own figures, `compare_player` compares an expec
 one. `audit_ladder` reads Redis around them.
 """
 
-from match_ratings_worker.audit.audit_ladder import audit_ladder
-from match_ratings_worker.audit.audit_report import AuditReport, Difference, DifferenceKind, Progress
-from match_ratings_worker.audit.recompute_event import FAULTS, recompute_event
+from .audit_ladder import audit_ladder
+from .audit_report import AuditReport, Difference, DifferenceKind, Progress
+from .recompute_event import FAULTS, recompute_event
 
 __all__ = [
     "AuditReport",

@@ -6,17 +6,18 @@ from itertools import islice
 from typing import Final
 
 from match_ratings import Cause
-from match_ratings_worker.audit.audit_report import AuditReport, Difference, DifferenceKind, Progress
-from match_ratings_worker.audit.check_receipts import ReceiptSample, check_receipts
-from match_ratings_worker.audit.check_unknown_players import check_unknown_players
-from match_ratings_worker.audit.compare_player import compare_player
-from match_ratings_worker.audit.consistent_snapshots import MAX_PASSES, ConsistentSnapshots
-from match_ratings_worker.audit.ledger_replay import LedgerReplay
-from match_ratings_worker.audit.repair_derived import Mismatch, Repairer
 from match_ratings_worker.ladder_settings import SettingsHistory
 from match_ratings_worker.ladder_settings import adopted_settings as adoption
 from match_ratings_worker.ledger import Ledger, LedgerTrimmed
 from match_ratings_worker.storage import Unreadable, server_time, stream_id_ms
+
+from .audit_report import AuditReport, Difference, DifferenceKind, Progress
+from .check_receipts import ReceiptSample, check_receipts
+from .check_unknown_players import check_unknown_players
+from .compare_player import compare_player
+from .consistent_snapshots import MAX_PASSES, ConsistentSnapshots
+from .ledger_replay import LedgerReplay
+from .repair_derived import Mismatch, Repairer
 
 #: Attempts when events are trimmed before they are read, or settings change.
 _ATTEMPTS: Final = 3

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from match_ratings import Cause, RatingUpdated
-from match_ratings_worker.audit.audit_report import AuditReport, Difference, DifferenceKind
 from match_ratings_worker.storage import LadderHandle, Receipt, server_time
+
+from .audit_report import AuditReport, Difference, DifferenceKind
 
 #: Size of the sample, at most.
 _MOST: Final = 2000

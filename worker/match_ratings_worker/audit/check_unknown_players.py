@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from match_ratings_worker.audit.audit_report import AuditReport, Difference, DifferenceKind
-from match_ratings_worker.audit.compare_player import Derived, compare_derived, derive
-from match_ratings_worker.audit.consistent_snapshots import MAX_PASSES, ConsistentSnapshots
-from match_ratings_worker.audit.ledger_replay import LedgerReplay
-from match_ratings_worker.audit.repair_derived import Repair, write_repairs
 from match_ratings_worker.storage import StoredPlayer
+
+from .audit_report import AuditReport, Difference, DifferenceKind
+from .compare_player import Derived, compare_derived, derive
+from .consistent_snapshots import MAX_PASSES, ConsistentSnapshots
+from .ledger_replay import LedgerReplay
+from .repair_derived import Repair, write_repairs
 
 
 async def check_unknown_players(snapshots: ConsistentSnapshots, report: AuditReport, *, repair: bool) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from match_ratings_worker.audit.audit_report import Difference, DifferenceKind
-from match_ratings_worker.audit.expected_player import ExpectedPlayer
 from match_ratings_worker.rating import Number, RatingSystem, State
 from match_ratings_worker.storage import StoredPlayer
+
+from .audit_report import Difference, DifferenceKind
+from .expected_player import ExpectedPlayer
 
 #: Games named in a sentence.
 _NAMED = 5

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from match_ratings_worker.audit.check_receipts import ReceiptSample
-from match_ratings_worker.audit.ledger_replay import LedgerReplay
 from match_ratings_worker.ledger import Ledger
 from match_ratings_worker.storage import PLAYERS_PER_CALL, SnapshotReader, StoredPlayer
+
+from .check_receipts import ReceiptSample
+from .ledger_replay import LedgerReplay
 
 #: How often players that change during the audit are read again.
 MAX_PASSES: Final = 20

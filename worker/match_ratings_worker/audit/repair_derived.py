@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from match_ratings_worker.audit.audit_report import AuditReport, Difference, DifferenceKind, Progress
-from match_ratings_worker.audit.compare_player import Derived, compare_games, derive, known_state
-from match_ratings_worker.audit.consistent_snapshots import MAX_PASSES, ConsistentSnapshots
-from match_ratings_worker.audit.second_pass import SecondPass, check_void
 from match_ratings_worker.storage import PLAYERS_PER_CALL, LadderHandle, Script, StoredPlayer
+
+from .audit_report import AuditReport, Difference, DifferenceKind, Progress
+from .compare_player import Derived, compare_games, derive, known_state
+from .consistent_snapshots import MAX_PASSES, ConsistentSnapshots
+from .second_pass import SecondPass, check_void
 
 #: Players whose windows are collected in one pass over the ledger.
 _PLAYERS_PER_PASS: Final = 20_000

@@ -8,12 +8,13 @@ import orjson
 from pydantic import ValidationError
 
 from match_ratings import Cause, RatingUpdated
-from match_ratings_worker.audit.audit_report import Difference, DifferenceKind
-from match_ratings_worker.audit.ledger_replay import PendingVoid
-from match_ratings_worker.audit.recompute_event import compare_void
 from match_ratings_worker.ladder_settings import SettingsHistory
 from match_ratings_worker.storage import parse_stream_id
 from match_ratings_worker.text import quote
+
+from .audit_report import Difference, DifferenceKind
+from .ledger_replay import PendingVoid
+from .recompute_event import compare_void
 
 
 class SecondPass:

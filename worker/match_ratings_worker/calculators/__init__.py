@@ -1,19 +1,9 @@
 """Calculators: the outcomes of a match, a list of games, FIDE's period and performance."""
 
-from match_ratings_worker.calculators.fide_period import (
-    FidePlayer,
-    PeriodGame,
-    PeriodReport,
-    performance,
-    period,
-)
-from match_ratings_worker.calculators.game_list import GameLine, GameListSummary, Played, rate_game_list
-from match_ratings_worker.calculators.ladder_preview import (
-    MatchPlayers,
-    preview_on_ladder,
-    read_match_players,
-)
-from match_ratings_worker.calculators.match_outcomes import LENGTHS, PreviewRow, PreviewSide, preview
+from .fide_period import FidePlayer, PeriodGame, PeriodReport, performance, period
+from .game_list import GameLine, GameListSummary, Played, rate_game_list
+from .ladder_preview import MatchPlayers, preview_on_ladder, read_match_players
+from .match_outcomes import LENGTHS, PreviewRow, PreviewSide, preview
 
 __all__ = [
     "FidePlayer",

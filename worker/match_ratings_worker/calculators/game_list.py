@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import NamedTuple
 
-from match_ratings_worker.calculators.fide_period import FidePlayer, period
 from match_ratings_worker.rating import Game, Number, Opponent, RatingSystem, State, Step, glicko, glicko2
 from match_ratings_worker.rating.fide import Fide, FidePeriodState
 from match_ratings_worker.rating.glicko import Glicko
 from match_ratings_worker.rating.glicko2 import SCALE, Glicko2, Rated
 from match_ratings_worker.rating.hypothetical_event import event_of
+
+from .fide_period import FidePlayer, period
 
 
 class Played(NamedTuple):

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-from match_ratings_worker.calculators.match_outcomes import preview
 from match_ratings_worker.ladder_settings import adopted_system
 from match_ratings_worker.queries import standing
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage import LadderHandle
+
+from .match_outcomes import preview
 
 
 class MatchPlayers(NamedTuple):

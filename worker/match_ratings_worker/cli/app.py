@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.main import get_command
 
-from match_ratings_worker.cli.exit_codes import EXIT_CODES_HELP, CommandError, ExitCode
-from match_ratings_worker.cli.lazy_group import LazyCommand, lazy_group
-from match_ratings_worker.cli.notes import print_note
+from .exit_codes import EXIT_CODES_HELP, CommandError, ExitCode
+from .lazy_group import LazyCommand, lazy_group
+from .notes import print_note
 
 _NAME = "match-ratings"
 

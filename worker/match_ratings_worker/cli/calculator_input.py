@@ -9,13 +9,14 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic import ValidationError
 
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import load_installation
-from match_ratings_worker.cli.parameters import parse_numbers
 from match_ratings_worker.evaluation import BackgammonVariant
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, Number, RatingSystem, State
 from match_ratings_worker.text import describe_problem, dotted, quote
 from match_ratings_worker.units import DAY_MS
+
+from .exit_codes import CommandError, ExitCode
+from .installation import load_installation
+from .parameters import parse_numbers
 
 SystemOption = Annotated[
     str | None,

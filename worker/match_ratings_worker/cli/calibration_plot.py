@@ -6,9 +6,10 @@ import importlib.util
 from pathlib import Path
 from typing import Final
 
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.evaluation import Calibration
 from match_ratings_worker.text import quote
+
+from .exit_codes import CommandError, ExitCode
 
 _FORMATS: Final = (".png", ".svg")
 

@@ -9,8 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.text import quote
+
+from .exit_codes import CommandError, ExitCode
 
 #: Characters of a reason and its author, at most: the limit of a message's `why`.
 _LONGEST: Final = 500

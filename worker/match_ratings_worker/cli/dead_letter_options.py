@@ -11,13 +11,14 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from match_ratings import Reason
-from match_ratings_worker.cli.change_options import signed_reason, user_name
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.parameters import id_option, parse_time
 from match_ratings_worker.dead_letters import DeadLetterFilter
 from match_ratings_worker.storage import is_stream_id
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
+
+from .change_options import signed_reason, user_name
+from .exit_codes import CommandError, ExitCode
+from .parameters import id_option, parse_time
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")]
 AllOption = Annotated[bool, typer.Option("--all", help="All dead letters of the ladder.")]

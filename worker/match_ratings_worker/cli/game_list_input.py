@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from match_ratings_worker.calculators import Played
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.parameters import parse_number
 from match_ratings_worker.text import quote
+
+from .exit_codes import CommandError, ExitCode
+from .parameters import parse_number
 
 _SCORES: Final = {"1": 1.0, "0.5": 0.5, "0": 0.0, "win": 1.0, "draw": 0.5, "loss": 0.0, "1/2": 0.5, "½": 0.5}
 _COLUMNS: Final = ("opponent", "score", "rd", "cube", "length")

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.environment import Settings, load_settings
 from match_ratings_worker.ladders_file import ConfigError, Ladder, load_ladders
 from match_ratings_worker.text import quote
+
+from .exit_codes import CommandError, ExitCode
 
 LadderOption = Annotated[
     str | None,

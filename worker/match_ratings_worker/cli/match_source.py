@@ -11,13 +11,6 @@ from pydantic import ValidationError
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings.messages import MESSAGE_TYPES
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.input_files import InvalidLines, open_input
-from match_ratings_worker.cli.installation import Installation
-from match_ratings_worker.cli.notes import print_note
-from match_ratings_worker.cli.parameters import integer_option
-from match_ratings_worker.cli.progress import ProgressCallback
-from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message, prediction_of
 from match_ratings_worker.ladder_settings import SettingsHistory, adopted_settings
 from match_ratings_worker.ladders_file import Ladder
@@ -26,6 +19,14 @@ from match_ratings_worker.lines import line_batches
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import describe_error
+
+from .exit_codes import CommandError, ExitCode
+from .input_files import InvalidLines, open_input
+from .installation import Installation
+from .notes import print_note
+from .parameters import integer_option
+from .progress import ProgressCallback
+from .run_with_redis import run_on_ladder
 
 FileArgument = Annotated[
     str | None,

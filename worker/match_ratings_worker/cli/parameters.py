@@ -14,10 +14,11 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from match_ratings.messages import Id, milliseconds
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.rating import Number
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS, now_ms
+
+from .exit_codes import CommandError, ExitCode
 
 _UNITS_MS: Final = {"min": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _ID: Final = TypeAdapter(Id)

@@ -9,8 +9,9 @@ from typing import Final
 
 from redis import exceptions
 
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.storage import Address
+
+from .exit_codes import CommandError, ExitCode
 
 #: The errors of the client when Redis cannot be reached or refuses a command.
 REDIS_ERRORS: Final = exceptions.RedisError, exceptions.RedisClusterException

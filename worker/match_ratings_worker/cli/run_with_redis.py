@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from redis.asyncio import Redis
 
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import Installation
-from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
 from match_ratings_worker.environment import ladder_handle
 from match_ratings_worker.ledger import ArchiveError
 from match_ratings_worker.storage import LadderHandle, Unreadable, connect
+
+from .exit_codes import CommandError, ExitCode
+from .installation import Installation
+from .redis_errors import REDIS_ERRORS, unavailable
 
 T = TypeVar("T")
 

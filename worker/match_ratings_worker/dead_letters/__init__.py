@@ -4,11 +4,11 @@ Nothing here prints. Each change is one Lua script call, so that a message is in
 wherever a process ends. Everything raises redis.exceptions.RedisError when Redis does not answer.
 """
 
-from match_ratings_worker.dead_letters.dead_letter_filter import DeadLetterFilter
-from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
-from match_ratings_worker.dead_letters.diagnose_message import Diagnosis, Trouble, diagnose
-from match_ratings_worker.dead_letters.dry_run import DryRun, DryRunResult
-from match_ratings_worker.dead_letters.edit_dead_letter import (
+from .dead_letter_filter import DeadLetterFilter
+from .dead_letter_store import DeadLetterStore
+from .diagnose_message import Diagnosis, Trouble, diagnose
+from .dry_run import DryRun, DryRunResult
+from .edit_dead_letter import (
     EditResult,
     InvalidEdit,
     edit_dead_letter,
@@ -16,15 +16,11 @@ from match_ratings_worker.dead_letters.edit_dead_letter import (
     format_message,
     minify_message,
 )
-from match_ratings_worker.dead_letters.export_dead_letters import (
-    ExportedDeadLetter,
-    InvalidExport,
-    export_document,
-)
-from match_ratings_worker.dead_letters.inspect_dead_letter import Inspection, inspect_dead_letter
-from match_ratings_worker.dead_letters.replay_dead_letters import DeadLetterReplay
-from match_ratings_worker.dead_letters.replay_log import ReplayOptions, UnknownReplay, new_replay_name
-from match_ratings_worker.dead_letters.replay_results import ReplayOutcome, ReplayResult, ReplaySummary
+from .export_dead_letters import ExportedDeadLetter, InvalidExport, export_document
+from .inspect_dead_letter import Inspection, inspect_dead_letter
+from .replay_dead_letters import DeadLetterReplay
+from .replay_log import ReplayOptions, UnknownReplay, new_replay_name
+from .replay_results import ReplayOutcome, ReplayResult, ReplaySummary
 
 __all__ = [
     "DeadLetterFilter",

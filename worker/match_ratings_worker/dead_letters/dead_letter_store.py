@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from match_ratings_worker.dead_letters.dead_letter_filter import DeadLetterFilter
 from match_ratings_worker.storage import (
     MAX_STREAM_ID,
     DeadLetterEntry,
@@ -20,6 +19,8 @@ from match_ratings_worker.storage import (
     whole,
 )
 from match_ratings_worker.units import DAY_MS, now_ms
+
+from .dead_letter_filter import DeadLetterFilter
 
 #: Dead letters read, and discarded, in one step.
 _PAGE: Final = 200

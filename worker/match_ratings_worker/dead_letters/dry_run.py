@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, Self
 
 from match_ratings import MatchVoided, Reason
 from match_ratings.messages import Message
-from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
 from match_ratings_worker.ladder_settings import adopted_system
 from match_ratings_worker.pipeline import (
     BatchSnapshot,
@@ -24,6 +23,8 @@ from match_ratings_worker.pipeline import (
     read_message,
 )
 from match_ratings_worker.storage import NO_RECEIPT, DeadLetterEntry, LadderHandle, Receipt
+
+from .replay_results import ReplayOutcome
 
 #: Reasons that only time, an upgrade or an operator can remove: a replay cannot help before.
 PARKED: Final = frozenset({Reason.UNSUPPORTED_VERSION, Reason.CLOCK_SKEW, Reason.TOO_LATE})

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
-from match_ratings_worker.dead_letters.dry_run import DryRun, DryRunResult
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, message_fields, server_time
 from match_ratings_worker.text import quote
+
+from .dead_letter_store import DeadLetterStore
+from .dry_run import DryRun, DryRunResult
 
 _EDITED: Final = "edited; before: "
 

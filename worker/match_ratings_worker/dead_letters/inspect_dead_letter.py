@@ -6,14 +6,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from match_ratings import MatchFinished, RatingUpdated, Reason
-from match_ratings_worker.dead_letters.diagnose_message import Trouble, diagnose, trouble_of
-from match_ratings_worker.dead_letters.dry_run import DryRun, DryRunResult, read_dead_letter
-from match_ratings_worker.dead_letters.export_dead_letters import export_document
-from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
 from match_ratings_worker.ledger import Ledger
 from match_ratings_worker.pipeline import Problem
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, server_time
 from match_ratings_worker.text import quote
+
+from .diagnose_message import Trouble, diagnose, trouble_of
+from .dry_run import DryRun, DryRunResult, read_dead_letter
+from .export_dead_letters import export_document
+from .replay_results import ReplayOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,15 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from match_ratings import Reason
-from match_ratings_worker.dead_letters.dead_letter_filter import id_of_sort_key, sort_key
-from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore, InboxMove
-from match_ratings_worker.dead_letters.dry_run import PARKED, read_dead_letter
-from match_ratings_worker.dead_letters.late_match_check import LateMatchCheck
-from match_ratings_worker.dead_letters.replay_log import ReplayOptions
-from match_ratings_worker.dead_letters.replay_results import ReplayOutcome, ReplayResult
 from match_ratings_worker.pipeline import Problem
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, server_time, stream_id_ms
+
+from .dead_letter_filter import id_of_sort_key, sort_key
+from .dead_letter_store import DeadLetterStore, InboxMove
+from .dry_run import PARKED, read_dead_letter
+from .late_match_check import LateMatchCheck
+from .replay_log import ReplayOptions
+from .replay_results import ReplayOutcome, ReplayResult
 
 #: Letters read in one step.
 _PAGE: Final = 64

@@ -14,13 +14,14 @@ from itertools import islice
 from typing import Final
 
 from match_ratings_worker.backoff import Backoff
-from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore, raise_if_cancelled
-from match_ratings_worker.dead_letters.dry_run import DryRun
-from match_ratings_worker.dead_letters.replay_candidates import Replayable, ReplayCandidates
-from match_ratings_worker.dead_letters.replay_log import InFlight, ReplayLog, ReplayOptions, new_replay_name
-from match_ratings_worker.dead_letters.replay_results import ReplayOutcome, ReplayResult
-from match_ratings_worker.dead_letters.replay_throttle import InboxLimit, RateLimiter, StallDetector
 from match_ratings_worker.storage import LadderHandle, server_time
+
+from .dead_letter_store import DeadLetterStore, raise_if_cancelled
+from .dry_run import DryRun
+from .replay_candidates import Replayable, ReplayCandidates
+from .replay_log import InFlight, ReplayLog, ReplayOptions, new_replay_name
+from .replay_results import ReplayOutcome, ReplayResult
+from .replay_throttle import InboxLimit, RateLimiter, StallDetector
 
 #: Letters moved in one step.
 _CHUNK: Final = 64

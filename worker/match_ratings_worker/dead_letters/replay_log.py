@@ -7,10 +7,11 @@ import secrets
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple, Self
 
-from match_ratings_worker.dead_letters.dead_letter_filter import DeadLetterFilter
-from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
-from match_ratings_worker.dead_letters.replay_results import ReplayResult
 from match_ratings_worker.storage import LadderHandle
+
+from .dead_letter_filter import DeadLetterFilter
+from .dead_letter_store import DeadLetterStore
+from .replay_results import ReplayResult
 
 #: The field that holds the newest letter of the replay and its options, JSON; all others are letter ids.
 _OPTIONS: Final = "options"

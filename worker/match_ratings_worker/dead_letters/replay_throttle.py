@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from match_ratings_worker.dead_letters.dead_letter_store import DeadLetterStore
+from .dead_letter_store import DeadLetterStore
 
 #: Seconds between two checks of whether workers run and work.
 _CHECK_SECONDS: Final = 1.0

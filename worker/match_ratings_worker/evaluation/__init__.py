@@ -4,16 +4,10 @@ Pure: no I/O, no clock. `match_history` reads events and messages, `simulation` 
 start, `calibration` compares expected with actual scores, `backtest_trial` compares two simulations.
 """
 
-from match_ratings_worker.evaluation.backgammon_variant import BackgammonVariant
-from match_ratings_worker.evaluation.backtest_trial import (
-    RatingSpread,
-    Trial,
-    WeeklySwing,
-    most_active,
-    run_trial,
-)
-from match_ratings_worker.evaluation.calibration import Bin, Calibration, Fit, Sample, best_divisor, wilson
-from match_ratings_worker.evaluation.match_history import (
+from .backgammon_variant import BackgammonVariant
+from .backtest_trial import RatingSpread, Trial, WeeklySwing, most_active, run_trial
+from .calibration import Bin, Calibration, Fit, Sample, best_divisor, wilson
+from .match_history import (
     HistoryRecord,
     InitialState,
     LedgerReader,
@@ -23,7 +17,7 @@ from match_ratings_worker.evaluation.match_history import (
     Void,
     of_message,
 )
-from match_ratings_worker.evaluation.simulation import Prediction, Simulation, prediction_of
+from .simulation import Prediction, Simulation, prediction_of
 
 __all__ = [
     "BackgammonVariant",

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from match_ratings_worker.evaluation.calibration import Calibration, Sample, Z, log_loss
-from match_ratings_worker.evaluation.match_history import HistoryRecord, Match, Void
-from match_ratings_worker.evaluation.simulation import Prediction, Simulation
 from match_ratings_worker.rating import Number, RatingSystem, State
 from match_ratings_worker.units import WINDOW_MS
+
+from .calibration import Calibration, Sample, Z, log_loss
+from .match_history import HistoryRecord, Match, Void
+from .simulation import Prediction, Simulation
 
 #: Matches between two calls of `progress`.
 _PROGRESS_EVERY: Final = 1000

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from match_ratings_worker.evaluation.simulation import Prediction
+from .simulation import Prediction
 
 #: The normal distribution's two-sided 95 %.
 Z: Final = 1.959963984540054

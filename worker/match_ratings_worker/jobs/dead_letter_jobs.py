@@ -27,7 +27,9 @@ from match_ratings_worker.dead_letters import (
     export_document,
     inspect_dead_letter,
 )
-from match_ratings_worker.jobs.dead_letter_requests import (
+from match_ratings_worker.storage import DeadLetterEntry, LadderHandle
+
+from .dead_letter_requests import (
     DeadLetterRequest,
     DiscardRequest,
     EditRequest,
@@ -36,8 +38,7 @@ from match_ratings_worker.jobs.dead_letter_requests import (
     ReplayRequest,
     checked_letter_id,
 )
-from match_ratings_worker.jobs.job_requests import MAX_LISTED, RequestRefused, job_function
-from match_ratings_worker.storage import DeadLetterEntry, LadderHandle
+from .job_requests import MAX_LISTED, RequestRefused, job_function
 
 log = structlog.get_logger(__name__)
 

@@ -11,9 +11,10 @@ from pydantic import Field, StringConstraints
 from match_ratings import Reason
 from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.dead_letters import DeadLetterFilter, edited_message
-from match_ratings_worker.jobs.job_requests import LadderRequest, RequestRefused
 from match_ratings_worker.storage import is_stream_id
 from match_ratings_worker.text import quote
+
+from .job_requests import LadderRequest, RequestRefused
 
 #: A person or a reason, for the record.
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=500)]

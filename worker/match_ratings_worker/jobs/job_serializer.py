@@ -9,10 +9,11 @@ import orjson
 
 from match_ratings import JOB, Reason
 from match_ratings.stream_names import PREVIEW
-from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
-from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import now_ms
+
+from .dead_letter_jobs import DEAD_LETTER_JOBS
+from .void_jobs import VOID_JOBS
 
 #: Name of the job that an unreadable job is turned into; one that arrives under this name is not run.
 UNREADABLE_JOB: Final = "store_unreadable_job"

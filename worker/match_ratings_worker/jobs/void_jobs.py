@@ -15,7 +15,6 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StringConstraints
 
 from match_ratings.messages import Id, Milliseconds
-from match_ratings_worker.jobs.job_requests import MAX_LISTED, LadderRequest, RequestRefused, job_function
 from match_ratings_worker.storage import LadderHandle
 from match_ratings_worker.text import quote
 from match_ratings_worker.voids import (
@@ -26,6 +25,8 @@ from match_ratings_worker.voids import (
     void_match,
     void_matches,
 )
+
+from .job_requests import MAX_LISTED, LadderRequest, RequestRefused, job_function
 
 
 class _VoidRequest(LadderRequest):

@@ -1,6 +1,6 @@
 """The settings that a ladder is rated by: adopted ones, their history, and the risks of a change."""
 
-from match_ratings_worker.ladder_settings.adopted_settings import (
+from .adopted_settings import (
     Adoption,
     UnknownSettings,
     adopted,
@@ -8,14 +8,8 @@ from match_ratings_worker.ladder_settings.adopted_settings import (
     ensure_adopted,
     settings_digest,
 )
-from match_ratings_worker.ladder_settings.settings_diff import (
-    LadderUsage,
-    SettingDifference,
-    differences,
-    flat,
-    risks,
-)
-from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
+from .settings_diff import LadderUsage, SettingDifference, differences, flat, risks
+from .settings_history import SettingsHistory
 
 __all__ = [
     "Adoption",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from match_ratings import RatingUpdated
-from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.storage import parse_stream_id
+
+from .adopted_settings import Adoption, UnknownSettings
 
 
 class SettingsHistory:

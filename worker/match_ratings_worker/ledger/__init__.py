@@ -4,11 +4,11 @@
 with it. A `Ledger` without an archive reads Redis alone.
 """
 
-from match_ratings_worker.ledger.archive_and_trim import ArchiveMismatch, Archiver, open_archiver
-from match_ratings_worker.ledger.player_events import period_games, recent_changes
-from match_ratings_worker.ledger.read_ledger import Ledger, LedgerTrimmed, open_ledger, parse_event
-from match_ratings_worker.ledger.sqlite_archive import Archive, ArchiveError, StoredEvent
-from match_ratings_worker.ledger.trace_match import MatchOutcome, Trace, trace
+from .archive_and_trim import ArchiveMismatch, Archiver, open_archiver
+from .player_events import period_games, recent_changes
+from .read_ledger import Ledger, LedgerTrimmed, open_ledger, parse_event
+from .sqlite_archive import Archive, ArchiveError, StoredEvent
+from .trace_match import MatchOutcome, Trace, trace
 
 __all__ = [
     "Archive",

@@ -19,7 +19,6 @@ from redis.asyncio import Redis
 
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.environment import Settings
-from match_ratings_worker.ledger.sqlite_archive import Archive, ArchiveError, StoredEvent
 from match_ratings_worker.storage import (
     CONNECTION_ERRORS,
     ClientExecutor,
@@ -30,6 +29,8 @@ from match_ratings_worker.storage import (
 )
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
+
+from .sqlite_archive import Archive, ArchiveError, StoredEvent
 
 log = structlog.get_logger(__name__)
 

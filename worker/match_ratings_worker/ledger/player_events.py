@@ -6,8 +6,9 @@ from itertools import islice
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.ledger.read_ledger import Ledger, parse_event
 from match_ratings_worker.storage import Receipt
+
+from .read_ledger import Ledger, parse_event
 
 
 async def recent_changes(ledger: Ledger, player: str, sequence: int, count: int) -> list[RatingUpdated]:

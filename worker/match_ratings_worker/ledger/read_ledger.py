@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.ledger.sqlite_archive import Archive, StoredEvent
 from match_ratings_worker.storage import LadderHandle, Unreadable, as_json, entries, parse_stream_id
+
+from .sqlite_archive import Archive, StoredEvent
 
 #: Events read in one step.
 _PAGE: Final = 1000

@@ -11,7 +11,6 @@ from redis.exceptions import ResponseError
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.ledger.read_ledger import Ledger
 from match_ratings_worker.storage import (
     DeadLetterEntry,
     Receipt,
@@ -20,6 +19,8 @@ from match_ratings_worker.storage import (
     is_stream_id,
     read_dead_letters,
 )
+
+from .read_ledger import Ledger
 
 _FIELD: Final = FIELD.encode()
 

@@ -13,8 +13,9 @@ from pydantic_core import PydanticCustomError
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings.messages import Id, Milliseconds
-from match_ratings_worker.migration.player_records import InvalidLine, describe_line
 from match_ratings_worker.rating import Number
+
+from .player_records import InvalidLine, describe_line
 
 
 def _a_number(value: object) -> object:

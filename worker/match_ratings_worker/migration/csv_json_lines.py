@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
 from match_ratings_worker.lines import LONGEST_LINE, numbered_lines
-from match_ratings_worker.migration.player_records import InvalidLine
 from match_ratings_worker.text import quote
+
+from .player_records import InvalidLine
 
 T = TypeVar("T")
 

@@ -12,11 +12,12 @@ from redis.exceptions import ResponseError
 
 from match_ratings import Cause
 from match_ratings.messages import VERSION
-from match_ratings_worker.migration.player_records import PlayerRecord
 from match_ratings_worker.pipeline import LadderStore
 from match_ratings_worker.rating import Number
 from match_ratings_worker.storage import IMPORTED, Script
 from match_ratings_worker.units import CLOCK_SKEW_MS, keep_games_ms, now_ms
+
+from .player_records import PlayerRecord
 
 #: Players in one script call: it holds Redis for about 2 ms.
 _CHUNK: Final = 64

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from match_ratings import Reason
-from match_ratings_worker.pipeline.batch import InboxEntry, LadderRules
-from match_ratings_worker.pipeline.claim_reply import ClaimedEntry
-from match_ratings_worker.pipeline.validate_message import (
-    Problem,
-    digest,
-    misread_by_parsers,
-    read_message,
-    too_large,
-)
 from match_ratings_worker.text import quote
+
+from .batch import InboxEntry, LadderRules
+from .claim_reply import ClaimedEntry
+from .validate_message import Problem, digest, misread_by_parsers, read_message, too_large
 
 
 def accept_claimed(claimed: ClaimedEntry, rules: LadderRules, now: int, most_attempts: int) -> InboxEntry:

@@ -8,10 +8,11 @@ from enum import IntEnum
 from typing import Any, Literal, NamedTuple
 
 from match_ratings.messages import Message
-from match_ratings_worker.pipeline.validate_message import Problem
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage import Receipt
 from match_ratings_worker.units import DAY_MS
+
+from .validate_message import Problem
 
 #: What is done with a message, and how it is counted everywhere; `closed` is the end of a rating period.
 Action = Literal["rated", "prize", "void", "not-rated", "duplicate", "dead", "closed"]

@@ -19,15 +19,16 @@ import structlog
 from redis.exceptions import ResponseError
 
 from match_ratings import Reason
-from match_ratings_worker.pipeline.accept_claimed import accept_claimed
-from match_ratings_worker.pipeline.batch import Commit, CommitStatus, InboxEntry, LadderRules, Limits
-from match_ratings_worker.pipeline.claim_reply import ClaimReply
-from match_ratings_worker.pipeline.decide_batch import decide
-from match_ratings_worker.pipeline.ladder_store import LadderStore
-from match_ratings_worker.pipeline.validate_message import Problem
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage import parse_stream_id
 from match_ratings_worker.text import quote
+
+from .accept_claimed import accept_claimed
+from .batch import Commit, CommitStatus, InboxEntry, LadderRules, Limits
+from .claim_reply import ClaimReply
+from .decide_batch import decide
+from .ladder_store import LadderStore
+from .validate_message import Problem
 
 log = structlog.get_logger(__name__)
 

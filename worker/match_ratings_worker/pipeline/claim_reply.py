@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 import orjson
 
 from match_ratings.messages import MessageKind
-from match_ratings_worker.pipeline.batch import InboxEntry, ReplayOrigin
+
+from .batch import InboxEntry, ReplayOrigin
 
 
 class ClaimedEntry(NamedTuple):

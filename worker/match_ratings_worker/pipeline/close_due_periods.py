@@ -16,12 +16,13 @@ import orjson
 import structlog
 
 from match_ratings_worker.ladder_settings import UnknownSettings, adopted
-from match_ratings_worker.pipeline.batch import Commit, CommitStatus, LadderRules
-from match_ratings_worker.pipeline.close_period import close_period
-from match_ratings_worker.pipeline.ladder_store import LadderStore
 from match_ratings_worker.rating import Number
 from match_ratings_worker.storage import CONNECTION_ERRORS, LadderHandle, Script
 from match_ratings_worker.text import quote
+
+from .batch import Commit, CommitStatus, LadderRules
+from .close_period import close_period
+from .ladder_store import LadderStore
 
 log = structlog.get_logger(__name__)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from match_ratings import Cause
-from match_ratings_worker.pipeline.batch import Commit, InboxEntry, LadderRules, PlayerState, StateChange
-from match_ratings_worker.pipeline.build_event import figured_part, rating_event
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage import stream_id_ms
 from match_ratings_worker.units import DAY_MS
+
+from .batch import Commit, InboxEntry, LadderRules, PlayerState, StateChange
+from .build_event import figured_part, rating_event
 
 
 class OpenedState(NamedTuple):

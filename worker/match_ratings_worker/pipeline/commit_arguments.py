@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from match_ratings_worker.pipeline.batch import Commit
 from match_ratings_worker.storage import stream_id_ms
 from match_ratings_worker.units import WINDOW_MS
+
+from .batch import Commit
 
 
 def commit_arguments(commits: Iterable[Commit], now: int, keep_games_ms: int) -> list[Any]:

@@ -11,15 +11,16 @@ from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 
 from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
-from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
-from match_ratings_worker.pipeline.pay_prizes import pay_prizes
-from match_ratings_worker.pipeline.rate_match import rate_match
-from match_ratings_worker.pipeline.validate_message import Problem
-from match_ratings_worker.pipeline.void_match import void_match
 from match_ratings_worker.rating import InvalidGame
 from match_ratings_worker.storage import IMPORTED, NO_RECEIPT, Receipt
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import HOUR_MS
+
+from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
+from .pay_prizes import pay_prizes
+from .rate_match import rate_match
+from .validate_message import Problem
+from .void_match import void_match
 
 #: A receipt outlives the horizon by this much, so that no message can slip in between.
 _RECEIPT_SLACK_MS = HOUR_MS

@@ -10,10 +10,6 @@ from redis.asyncio import Redis
 
 from match_ratings.stream_names import GROUP, MAX_MESSAGE_BYTES, SHADOW_GROUP
 from match_ratings_worker.ladder_settings import ensure_adopted, settings_digest
-from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, PlayerState
-from match_ratings_worker.pipeline.claim_reply import ClaimReply, parse_claim_reply
-from match_ratings_worker.pipeline.commit_arguments import commit_arguments
-from match_ratings_worker.pipeline.snapshot_request import SnapshotRequest, parse_player
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage import (
     HANDOVER_CONSUMER,
@@ -24,6 +20,11 @@ from match_ratings_worker.storage import (
     stored_fields,
 )
 from match_ratings_worker.units import WINDOW_MS, keep_games_ms
+
+from .batch import BatchSnapshot, Commit, InboxEntry, PlayerState
+from .claim_reply import ClaimReply, parse_claim_reply
+from .commit_arguments import commit_arguments
+from .snapshot_request import SnapshotRequest, parse_player
 
 #: Whether a worker was admitted to a ladder, or why not; see join_group.lua.
 Admission = Literal["entered", "live", "shadow", "clearing"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from match_ratings import Cause, TournamentFinished
-from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
-from match_ratings_worker.pipeline.build_event import player_part, rating_event
-from match_ratings_worker.pipeline.close_period import change_to, open_state, period_cutoff
+
+from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
+from .build_event import player_part, rating_event
+from .close_period import change_to, open_state, period_cutoff
 
 
 def pay_prizes(

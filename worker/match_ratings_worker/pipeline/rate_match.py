@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from match_ratings import Cause, MatchFinished, Mode
-from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
-from match_ratings_worker.pipeline.build_event import figured_part, rating_event
-from match_ratings_worker.pipeline.close_period import change_to, open_state, period_cutoff
 from match_ratings_worker.rating import Game, Outcome, State
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import WINDOW_MS
+
+from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
+from .build_event import figured_part, rating_event
+from .close_period import change_to, open_state, period_cutoff
 
 
 def rate_match(

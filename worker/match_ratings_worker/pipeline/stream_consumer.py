@@ -11,10 +11,11 @@ import structlog
 from redis.exceptions import ResponseError
 
 from match_ratings_worker.backoff import Backoff
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import Admission
 from match_ratings_worker.storage import CONNECTION_ERRORS
 from match_ratings_worker.text import quote
+
+from .batch_processor import BatchProcessor
+from .ladder_store import Admission
 
 log = structlog.get_logger(__name__)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from match_ratings import Cause, MatchVoided, RatingUpdated
-from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
-from match_ratings_worker.pipeline.build_event import player_part, rating_event
-from match_ratings_worker.pipeline.close_period import change_to, open_state, period_cutoff
 from match_ratings_worker.rating import InvalidGame, RatingSystem, State
 from match_ratings_worker.storage import NO_RECEIPT
 from match_ratings_worker.text import quote
 from match_ratings_worker.units import DAY_MS
+
+from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
+from .build_event import player_part, rating_event
+from .close_period import change_to, open_state, period_cutoff
 
 #: How long the receipt of a void is kept, in ms: for good, since the match may be old already.
 _VOID_RECEIPT_MS = 100 * 366 * DAY_MS

@@ -5,20 +5,10 @@ thousand dead letters. Everything raises redis.exceptions.RedisError when Redis 
 Unreadable for data under a ladder's keys that no worker wrote. Clients must return bytes.
 """
 
-from match_ratings_worker.queries.ladder_status import (
-    LadderStatus,
-    UnservedLadder,
-    ladder_status,
-    unserved_ladders,
-)
-from match_ratings_worker.queries.standings import (
-    LeaderboardRow,
-    Standing,
-    leaderboard,
-    rows_around,
-    standing,
-)
 from match_ratings_worker.storage import DeadLetterEntry, Unreadable, read_dead_letters, server_time
+
+from .ladder_status import LadderStatus, UnservedLadder, ladder_status, unserved_ladders
+from .standings import LeaderboardRow, Standing, leaderboard, rows_around, standing
 
 __all__ = [
     "DeadLetterEntry",

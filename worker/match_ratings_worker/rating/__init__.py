@@ -2,25 +2,15 @@
 
 from typing import Final
 
-from match_ratings_worker.rating.backgammon import HISTORY, Backgammon, Rules
-from match_ratings_worker.rating.fibs import Fibs
-from match_ratings_worker.rating.fide import Fide
-from match_ratings_worker.rating.glicko import Glicko
-from match_ratings_worker.rating.glicko2 import Glicko2
-from match_ratings_worker.rating.glicko_periods import GlickoPeriods
-from match_ratings_worker.rating.rating_deviation import Opponent
-from match_ratings_worker.rating.rating_system import (
-    STATE_FIELDS,
-    Game,
-    InvalidGame,
-    Number,
-    Outcome,
-    RatingSystem,
-    Side,
-    State,
-    Step,
-)
-from match_ratings_worker.rating.system_registry import BrokenSystem, Systems
+from .backgammon import HISTORY, Backgammon, Rules
+from .fibs import Fibs
+from .fide import Fide
+from .glicko import Glicko
+from .glicko2 import Glicko2
+from .glicko_periods import GlickoPeriods
+from .rating_deviation import Opponent
+from .rating_system import STATE_FIELDS, Game, InvalidGame, Number, Outcome, RatingSystem, Side, State, Step
+from .system_registry import BrokenSystem, Systems
 
 __all__ = [
     "Backgammon",

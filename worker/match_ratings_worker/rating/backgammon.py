@@ -20,16 +20,9 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from match_ratings import RatingUpdated
 from match_ratings.messages import milliseconds
-from match_ratings_worker.rating.elo import expected, round_half_away
-from match_ratings_worker.rating.rating_system import (
-    Game,
-    InvalidGame,
-    Outcome,
-    RatingSystem,
-    Side,
-    State,
-    Step,
-)
+
+from .elo import expected, round_half_away
+from .rating_system import Game, InvalidGame, Outcome, RatingSystem, Side, State, Step
 
 
 class Rules(NamedTuple):

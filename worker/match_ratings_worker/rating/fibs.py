@@ -18,17 +18,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from match_ratings import PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating.elo import expected
-from match_ratings_worker.rating.rating_system import (
-    Game,
-    InvalidGame,
-    Outcome,
-    RatingSystem,
-    Side,
-    State,
-    Step,
-    difference,
-)
+
+from .elo import expected
+from .rating_system import Game, InvalidGame, Outcome, RatingSystem, Side, State, Step, difference
 
 
 def winning_chance(own: float, opponent: float, length: int) -> float:

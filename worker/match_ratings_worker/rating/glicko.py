@@ -20,10 +20,11 @@ from typing import Annotated, ClassVar, Final, Self
 from pydantic import Field, model_validator
 
 from match_ratings import PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating.elo import expected
-from match_ratings_worker.rating.rating_deviation import Opponent, Positive, RatingDeviationSystem
-from match_ratings_worker.rating.rating_system import Side, State, Step
 from match_ratings_worker.units import DAY_MS
+
+from .elo import expected
+from .rating_deviation import Opponent, Positive, RatingDeviationSystem
+from .rating_system import Side, State, Step
 
 Q: Final = math.log(10.0) / 400.0
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
-from match_ratings_worker.rating.rating_system import Game, Outcome, RatingSystem, Side, State
+
+from .rating_system import Game, Outcome, RatingSystem, Side, State
 
 #: The ladder and match id of such events.
 _NOWHERE: Final = "preview"

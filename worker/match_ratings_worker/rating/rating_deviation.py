@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from match_ratings_worker.rating.rating_system import Game, Outcome, RatingSystem, Side, State, difference
+from .rating_system import Game, Outcome, RatingSystem, Side, State, difference
 
 #: A setting in points, days or the like that must be above 0.
 Positive = Annotated[float, Field(gt=0, le=100_000, allow_inf_nan=False)]

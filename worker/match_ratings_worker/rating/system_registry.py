@@ -13,7 +13,7 @@ from functools import cached_property
 from importlib import metadata
 from typing import Final
 
-from match_ratings_worker.rating.rating_system import STATE_FIELDS, RatingSystem
+from .rating_system import STATE_FIELDS, RatingSystem
 
 #: The entry points' group.
 GROUP: Final = "match_ratings.systems"

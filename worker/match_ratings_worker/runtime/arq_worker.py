@@ -8,7 +8,7 @@ import signal
 from arq.constants import in_progress_key_prefix
 from arq.worker import Worker
 
-from match_ratings_worker.runtime.stop_signals import stop_signals
+from .stop_signals import stop_signals
 
 
 class GracefulWorker(Worker):

@@ -14,7 +14,8 @@ from typing import Final
 import structlog
 
 from match_ratings_worker.backoff import Backoff
-from match_ratings_worker.runtime.stop_signals import STOP_SECONDS, stop_signals
+
+from .stop_signals import STOP_SECONDS, stop_signals
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,6 @@ from match_ratings_worker.environment import Settings
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger import open_archiver
 from match_ratings_worker.pipeline import BatchProcessor, LadderStore, Limits, StreamConsumer
-from match_ratings_worker.runtime.prometheus_metrics import Metrics
 from match_ratings_worker.storage import (
     CONNECTION_ERRORS,
     Keys,
@@ -29,6 +28,8 @@ from match_ratings_worker.storage import (
     server_warnings,
 )
 from match_ratings_worker.text import quote
+
+from .prometheus_metrics import Metrics
 
 log = structlog.get_logger(__name__)
 

@@ -1,41 +1,25 @@
 """Redis and nothing else: addresses, connections, scripts, keys, and what is stored under them."""
 
-from match_ratings_worker.storage.connection import (
-    CONNECTION_ERRORS,
-    connect,
-    connection_pool,
-    open_pipelined,
-)
-from match_ratings_worker.storage.dead_letter_entries import (
+from .connection import CONNECTION_ERRORS, connect, connection_pool, open_pipelined
+from .dead_letter_entries import (
     DeadLetterEntry,
     add_dead_letter,
     history_items,
     message_fields,
     read_dead_letters,
 )
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.pipelined_connection import ClientExecutor, CommandExecutor
-from match_ratings_worker.storage.player_states import parse_state, stored_fields
-from match_ratings_worker.storage.receipts import IMPORTED, NO_RECEIPT, Receipt
-from match_ratings_worker.storage.redis_url import Address
-from match_ratings_worker.storage.server_checks import UnsupportedServer, server_warnings
-from match_ratings_worker.storage.stored_players import PLAYERS_PER_CALL, SnapshotReader, StoredPlayer
-from match_ratings_worker.storage.stream_ids import (
-    MAX_STREAM_ID,
-    is_after,
-    is_stream_id,
-    parse_stream_id,
-    stream_id_ms,
-)
-from match_ratings_worker.storage.stream_pages import Unreadable, age, as_json, entries, server_time, whole
-from match_ratings_worker.storage.worker_liveness import (
-    HANDOVER_CONSUMER,
-    Consumer,
-    group_consumers,
-    has_worker,
-)
+from .keys import Keys
+from .ladder import LadderHandle
+from .lua_scripts import Script
+from .pipelined_connection import ClientExecutor, CommandExecutor
+from .player_states import parse_state, stored_fields
+from .receipts import IMPORTED, NO_RECEIPT, Receipt
+from .redis_url import Address
+from .server_checks import UnsupportedServer, server_warnings
+from .stored_players import PLAYERS_PER_CALL, SnapshotReader, StoredPlayer
+from .stream_ids import MAX_STREAM_ID, is_after, is_stream_id, parse_stream_id, stream_id_ms
+from .stream_pages import Unreadable, age, as_json, entries, server_time, whole
+from .worker_liveness import HANDOVER_CONSUMER, Consumer, group_consumers, has_worker
 
 __all__ = [
     "Address",

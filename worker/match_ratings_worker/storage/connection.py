@@ -10,9 +10,9 @@ from redis.asyncio.connection import AbstractConnection, Connection, ConnectionP
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool, SentinelManagedConnection
 from redis.exceptions import ConnectionError, RedisClusterException, RedisError
 
-from match_ratings_worker.storage.hiredis_packing import with_hiredis_packing
-from match_ratings_worker.storage.pipelined_connection import PipelinedConnection
-from match_ratings_worker.storage.redis_url import Address
+from .hiredis_packing import with_hiredis_packing
+from .pipelined_connection import PipelinedConnection
+from .redis_url import Address
 
 #: Seconds that a connection may take to open, and a reply to come.
 _CONNECT_TIMEOUT, _REPLY_TIMEOUT = 5.0, 15.0

@@ -16,11 +16,12 @@ from typing import Any, Final, Self
 from redis.asyncio import Redis
 
 from match_ratings import Reason
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.pipelined_connection import ClientExecutor
-from match_ratings_worker.storage.stream_pages import Entry, entries, whole
 from match_ratings_worker.units import now_ms
+
+from .keys import Keys
+from .lua_scripts import Script
+from .pipelined_connection import ClientExecutor
+from .stream_pages import Entry, entries, whole
 
 #: Entries read in one step; a message is at most 16 KiB, unless its size is what is wrong with it.
 _PAGE: Final = 100

@@ -10,7 +10,7 @@ from typing import Any
 
 from redis.exceptions import NoScriptError
 
-from match_ratings_worker.storage.pipelined_connection import CommandExecutor
+from .pipelined_connection import CommandExecutor
 
 
 def _read(name: str) -> str:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from match_ratings_worker.rating import RatingSystem, State
-from match_ratings_worker.storage.ladder import LadderHandle
-from match_ratings_worker.storage.lua_scripts import Script
-from match_ratings_worker.storage.player_states import parse_state, stored_fields
+
+from .ladder import LadderHandle
+from .lua_scripts import Script
+from .player_states import parse_state, stored_fields
 
 #: Players read in one script call: it holds Redis for about 2 ms.
 PLAYERS_PER_CALL: Final = 200

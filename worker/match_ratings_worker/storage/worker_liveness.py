@@ -9,8 +9,8 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.stream_pages import server_time
+from .keys import Keys
+from .stream_pages import server_time
 
 #: The consumer name under which stopping workers leave what they could not finish; never a worker.
 HANDOVER_CONSUMER: Final = "handover"

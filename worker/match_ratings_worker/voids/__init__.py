@@ -4,13 +4,9 @@ Nothing here changes a rating. A `MatchVoided` message goes through the inbox li
 keeps its place in the order of its players' matches and has its effect once.
 """
 
-from match_ratings_worker.voids.carry_out_voids import send_voids, void_match, void_matches, wait_for_voids
-from match_ratings_worker.voids.find_voidable_matches import (
-    PlayerVoidPlan,
-    find_voidable_match,
-    plan_player_voids,
-)
-from match_ratings_worker.voids.void_results import Refunds, VoidResult, VoidStatus
+from .carry_out_voids import send_voids, void_match, void_matches, wait_for_voids
+from .find_voidable_matches import PlayerVoidPlan, find_voidable_match, plan_player_voids
+from .void_results import Refunds, VoidResult, VoidStatus
 
 __all__ = [
     "PlayerVoidPlan",

@@ -20,8 +20,9 @@ from match_ratings_worker.storage import (
     server_time,
     stream_id_ms,
 )
-from match_ratings_worker.voids.find_voidable_matches import find_voidable_match
-from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
+
+from .find_voidable_matches import find_voidable_match
+from .void_results import VoidResult, VoidStatus
 
 #: Messages sent, and receipts read, in one step.
 _PAGE: Final = 500

@@ -11,7 +11,8 @@ from match_ratings_worker.ledger import Ledger, trace
 from match_ratings_worker.rating import InvalidGame, State
 from match_ratings_worker.storage import LadderHandle, Receipt, parse_state, server_time, stored_fields
 from match_ratings_worker.units import CLOCK_SKEW_MS
-from match_ratings_worker.voids.void_results import VoidResult, VoidStatus
+
+from .void_results import VoidResult, VoidStatus
 
 #: Players whose states are read in one step.
 _PAGE: Final = 500

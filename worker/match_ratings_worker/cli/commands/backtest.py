@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
-from match_ratings_worker.cli.commands.calibrate import format_fit
 from match_ratings_worker.cli.console import Column, Table, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
@@ -16,6 +15,8 @@ from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.evaluation import Calibration, Trial, most_active, run_trial
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.units import now_ms
+
+from .calibrate import format_fit
 
 
 def backtest(

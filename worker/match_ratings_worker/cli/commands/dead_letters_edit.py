@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from match_ratings_worker.cli.change_options import ByOption
-from match_ratings_worker.cli.commands.dead_letters_show import describe_dry_run
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.dead_letter_options import (
     IdArgument,
@@ -37,6 +36,8 @@ from match_ratings_worker.dead_letters import (
 )
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle
 from match_ratings_worker.text import quote
+
+from .dead_letters_show import describe_dry_run
 
 
 def edit(

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from match_ratings_worker.cli.change_options import ByOption, WhyOption, YesOption, signed_reason
-from match_ratings_worker.cli.commands.void_player import PlayerVoidRequest, void_player
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -23,6 +22,8 @@ from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.storage import LadderHandle, has_worker
 from match_ratings_worker.voids import VoidResult, VoidStatus, find_voidable_match, void_match
+
+from .void_player import PlayerVoidRequest, void_player
 
 
 def void(

@@ -1,23 +1,11 @@
 """FIDE's chess rating: the system, and its rules as functions of plain numbers."""
 
-from match_ratings_worker.rating.fide.expected_score import (
-    SCALE,
-    UNCAPPED_FROM,
-    Expectation,
-    capped_difference,
-    expected_score,
-)
-from match_ratings_worker.rating.fide.fide_system import Fide
-from match_ratings_worker.rating.fide.k_factor import NEW_GAMES, k_factor, limited_k
-from match_ratings_worker.rating.fide.months import month_end, month_of
-from match_ratings_worker.rating.fide.performance import (
-    Performance,
-    first_rating,
-    halves,
-    linear_performance,
-    performance,
-)
-from match_ratings_worker.rating.fide.period_state import FidePeriodState
+from .expected_score import SCALE, UNCAPPED_FROM, Expectation, capped_difference, expected_score
+from .fide_system import Fide
+from .k_factor import NEW_GAMES, k_factor, limited_k
+from .months import month_end, month_of
+from .performance import Performance, first_rating, halves, linear_performance, performance
+from .period_state import FidePeriodState
 
 __all__ = [
     "NEW_GAMES",

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from match_ratings_worker.rating.elo import expected
-from match_ratings_worker.rating.fide.conversion_tables import expected_hundredths
+
+from .conversion_tables import expected_hundredths
 
 Expectation = Literal["table", "curve"]
 

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from match_ratings import PlayerUpdate
-from match_ratings_worker.rating.fide.expected_score import SCALE, UNCAPPED_FROM, UNCAPPED_RATING, Expectation
-from match_ratings_worker.rating.fide.k_factor import k_factor
-from match_ratings_worker.rating.fide.months import month_of
-from match_ratings_worker.rating.fide.performance import FIRST_GAMES, first_rating
 from match_ratings_worker.rating.rating_system import Step
+
+from .expected_score import SCALE, UNCAPPED_FROM, UNCAPPED_RATING, Expectation
+from .k_factor import k_factor
+from .months import month_of
+from .performance import FIRST_GAMES, first_rating
 
 _ROUNDED: Final = "half away from zero"
 

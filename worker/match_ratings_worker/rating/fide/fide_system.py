@@ -13,18 +13,6 @@ from pydantic import Field, model_validator
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating.elo import round_div
-from match_ratings_worker.rating.fide import explain_fide
-from match_ratings_worker.rating.fide.expected_score import (
-    SCALE,
-    UNCAPPED_FROM,
-    Expectation,
-    capped_difference,
-    expected_score,
-)
-from match_ratings_worker.rating.fide.k_factor import KFactor, k_factor, limited_k
-from match_ratings_worker.rating.fide.months import month_end, month_of
-from match_ratings_worker.rating.fide.performance import FIRST_GAMES, first_rating
-from match_ratings_worker.rating.fide.period_state import FidePeriodState
 from match_ratings_worker.rating.rating_system import (
     Game,
     InvalidGame,
@@ -34,6 +22,13 @@ from match_ratings_worker.rating.rating_system import (
     State,
     Step,
 )
+
+from . import explain_fide
+from .expected_score import SCALE, UNCAPPED_FROM, Expectation, capped_difference, expected_score
+from .k_factor import KFactor, k_factor, limited_k
+from .months import month_end, month_of
+from .performance import FIRST_GAMES, first_rating
+from .period_state import FidePeriodState
 
 
 class Fide(RatingSystem):

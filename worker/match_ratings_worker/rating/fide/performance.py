@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from match_ratings_worker.rating.elo import round_div
-from match_ratings_worker.rating.fide.conversion_tables import rating_difference
+
+from .conversion_tables import rating_difference
 
 #: A first rating needs this many games against rated players, and is at most 2200 points.
 FIRST_GAMES: Final = 5

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-from match_ratings_worker.rating.fide.months import next_month
 from match_ratings_worker.rating.rating_system import Number, State
+
+from .months import next_month
 
 
 class FidePeriodState(NamedTuple):
