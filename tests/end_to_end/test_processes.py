@@ -210,8 +210,8 @@ def same(found: Picture, expected: Picture) -> None:
 def test_four_workers_killed_at_random_leave_the_ratings_of_one_undisturbed(
     crew: Crew, tmp_path: Path
 ) -> None:
-    # Given 20,000 messages for two ladders
-    messages = matches(20_000, seed=1)
+    # Given 12,000 messages for two ladders
+    messages = matches(12_000, seed=1)
     draw = random.Random(2)
     sent = Sent()
     for _ in range(4):
@@ -219,12 +219,12 @@ def test_four_workers_killed_at_random_leave_the_ratings_of_one_undisturbed(
     with crew.server.client() as client:
         # When they come in bursts, and workers are killed in the middle of their work and started anew
         until(lambda: _consumers(client) == 4)
-        for begin in range(0, len(messages), 800):
+        for begin in range(0, len(messages), 480):
             before = backlog(client)
-            sent.send(client, messages[begin : begin + 800])
-            left = before + draw.randrange(800)
-            until(lambda: backlog(client) <= left, pause=0.001, otherwise=crew.said)  # noqa: B023
-            if begin % 2400 == 0:
+            sent.send(client, messages[begin : begin + 480])
+            left = before + draw.randrange(160, 480)
+            until(lambda: backlog(client) <= left, pause=0.002, otherwise=crew.said)  # noqa: B023
+            if begin % 1440 == 0:
                 crew.kill(draw.choice(crew.workers))
                 crew.start(BATCH="64")
         finished(client, crew)
@@ -274,6 +274,7 @@ def test_redis_goes_away_during_load_and_comes_back(crew: Crew, away: str) -> No
     for _ in range(2):
         crew.start()
     with crew.server.client() as client:
+        until(lambda: _consumers(client) == 2, otherwise=crew.said)
         sent.send(client, messages[:3_000])
         reaches(client, "backgammon", 100, crew)
     # When Redis is away for some seconds in the middle of it

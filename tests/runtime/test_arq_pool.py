@@ -43,14 +43,14 @@ async def test_a_command_waits_for_a_lost_redis(
     assert await pool.set("key", "value")
     own_server.kill()
     attempts, connections = 0, pool.connection_pool.connection_class
-    connect: Any = connections.connect
+    connect: Any = connections._connect
 
     async def counted(connection: Any) -> None:
         nonlocal attempts
         attempts += 1
         await connect(connection)
 
-    monkeypatch.setattr(connections, "connect", counted)
+    monkeypatch.setattr(connections, "_connect", counted)
     waiting = asyncio.ensure_future(pool.get("key"))
     await eventually(lambda: attempts >= 3)
     assert not waiting.done()
