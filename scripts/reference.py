@@ -16,13 +16,13 @@ import schemas
 from match_ratings.messages import Reason
 from match_ratings_worker.cli.exit_codes import ExitCode
 from match_ratings_worker.dead_letters.replay_results import ReplayOutcome
-from match_ratings_worker.environment import Settings
+from match_ratings_worker.environment_variables import Settings
 from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
-from match_ratings_worker.pipeline.batch import Action
+from match_ratings_worker.pipeline.message_batch import Action
 from match_ratings_worker.rating import SYSTEMS, RatingSystem
 from match_ratings_worker.runtime.prometheus_metrics import GAUGES, SETTLED
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from reference_markdown import code, comment, comments, filled, kind_text, page, sentence, table, value_text
 
 __all__ = ["CHAPTERS", "DIRECTORY", "write"]

@@ -5,7 +5,7 @@
     operator_client  voids, and dead letters listed, replayed and corrected, for a back office
     stream_names    names of streams, queue and jobs, for those who use Redis directly
     schemas/        JSON Schemas of the messages, for other languages
-    command         the entry of `match-ratings`, which needs the extra `worker`
+    command_line    the entry of `match-ratings`, which needs the extra `worker`
 
 >>> from match_ratings import MatchFinished, publish
 >>> match = MatchFinished(match_id="m-1", ladder="backgammon", players=("ada", "bob"), winner="ada",

@@ -24,7 +24,7 @@ from benchmarks.wire import pack
 from match_ratings import MatchFinished
 from match_ratings.stream_names import leaderboard, outbox
 from match_ratings_worker.rating import Backgammon, Game, State
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from peers.finish import Finish
 
 __all__ = ["QUIET", "Empty", "EmptyTuned", "RateTuned", "queued"]

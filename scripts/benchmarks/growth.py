@@ -11,7 +11,7 @@ from benchmarks.matches import LADDER, LONG, SHORT, Ids, Matches
 from benchmarks.processes import BenchError, Program
 from benchmarks.report import Column, Section, Spread, Target
 from match_ratings.stream_names import inbox, outbox
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 
 __all__ = ["growth"]
 

@@ -17,8 +17,8 @@ from match_ratings import FIELD, Cause, MatchFinished, RatingUpdated
 from match_ratings.stream_names import GROUP
 from match_ratings_worker.queries import read_dead_letters
 from match_ratings_worker.rating import Number, RatingSystem
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.storage.redis_keys import Keys
+from match_ratings_worker.time_units import WINDOW_MS
 
 __all__ = ["Account", "Ledger", "Statement", "statements"]
 

@@ -19,7 +19,7 @@ from demonstration.screen import Figures, Screen
 from demonstration.workers import Group, Worker, until
 from match_ratings import JOB, QUEUE, MatchFinished, enqueue, publish, rating_updates
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 
 __all__ = ["Play"]
 

@@ -15,7 +15,7 @@ from redis.asyncio import Redis
 
 from embedded import Endpoint
 from match_ratings_worker.audit import DifferenceKind as Kind
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline.consume_and_take_over import StreamConsumer
 from match_ratings_worker.rating import SYSTEMS, RatingSystem
 from tests.support.bench import Bench
 from tests.support.model import match
@@ -83,7 +83,7 @@ async def busy(url: str, ladder: str, system: RatingSystem, players: int = 40) -
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes an audit take so many steps that a lot happens between them."""
     monkeypatch.setattr("match_ratings_worker.ledger.read_ledger._PAGE", 100)
-    monkeypatch.setattr("match_ratings_worker.audit.consistent_snapshots.PLAYERS_PER_CALL", 3)
+    monkeypatch.setattr("match_ratings_worker.audit.audit_snapshots.PLAYERS_PER_CALL", 3)
     monkeypatch.setattr("match_ratings_worker.audit.repair_derived.PLAYERS_PER_CALL", 3)
 
 

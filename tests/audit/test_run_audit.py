@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from embedded import Endpoint
 from match_ratings_worker.audit import DifferenceKind as Kind
 from match_ratings_worker.audit import audit_ladder
-from match_ratings_worker.ladder_settings.adopted_settings import adopt, settings_digest
+from match_ratings_worker.ladder_settings.adopt_settings import adopt, settings_digest
 from match_ratings_worker.ledger import Archive, Ledger
 from match_ratings_worker.migration.import_players import Importer
 from match_ratings_worker.migration.player_records import PlayerReader

@@ -15,7 +15,7 @@ from match_ratings_worker.dead_letters import (
     edit_dead_letter,
     export_document,
 )
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
+from match_ratings_worker.storage.dead_letter_format import DeadLetterEntry
 from tests.support.office import Office, outcomes
 
 LETTER = DeadLetterEntry("7-1", b"\xff", "invalid", "x", "5-0", 3, 1_700_000_000_000, 1_700_000_000_001, "")

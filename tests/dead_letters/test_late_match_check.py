@@ -14,7 +14,7 @@ from match_ratings import RatingUpdated
 from match_ratings.messages import Cause
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore, ReplayOutcome
 from match_ratings_worker.ledger import Archive
-from match_ratings_worker.pipeline.batch import Limits
+from match_ratings_worker.pipeline.message_batch import Limits
 from match_ratings_worker.rating import Backgammon
 from tests.support.clock import DAY
 from tests.support.office import HORIZON, Office, outcomes, tally

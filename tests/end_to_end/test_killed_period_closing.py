@@ -17,9 +17,9 @@ from redis.asyncio import Redis
 
 from embedded import Server
 from match_ratings import QUEUE, Cause
-from match_ratings_worker.jobs.job_serializer import encode_job
+from match_ratings_worker.jobs.json_job_serializer import encode_job
 from match_ratings_worker.rating import Fide
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import HOUR, month_start
 from tests.support.processes import Worker, command, config_file, environment
 from tests.support.rounds import Rounds

@@ -19,9 +19,9 @@ from embedded import Endpoint
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterReplay, ReplayOptions
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.storage.connection import connect
-from match_ratings_worker.storage.keys import Keys
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.ladder_handle import LadderHandle
+from match_ratings_worker.storage.redis_connection import connect
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import now_ms
 from tests.support.office import HORIZON
 from tests.support.processes import Worker, command, config_file

@@ -77,7 +77,7 @@ def test_the_metadata_names_the_licence_and_keeps_the_client_light(wheel: zipfil
 
 def test_the_wheel_installs_the_command(wheel: zipfile.ZipFile) -> None:
     (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
-    assert "match-ratings = match_ratings.command:main" in wheel.read(name).decode()
+    assert "match-ratings = match_ratings.command_line:main" in wheel.read(name).decode()
 
 
 def test_what_is_in_the_wheel_works_without_the_checkout(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ from match_ratings_worker.storage.lua_scripts import Script
 
 for package in match_ratings, match_ratings_worker:
     assert Path(package.__file__).is_relative_to(sys.argv[1]), package.__file__
-assert Script("commit_messages").text
+assert Script("commit_batch").text
 print("loaded")
 """
     unpacked = str(tmp_path / "unpacked")
     env = {"PYTHONPATH": unpacked, "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
     assert run(sys.executable, "-c", program, unpacked, cwd=tmp_path, env=env) == "loaded\n"
-    command = "import sys; sys.argv[1:] = ['--help']; from match_ratings.command import main; main()"
+    command = "import sys; sys.argv[1:] = ['--help']; from match_ratings.command_line import main; main()"
     assert "leaderboard" in run(sys.executable, "-c", command, cwd=tmp_path, env=env)
 
 

@@ -19,7 +19,7 @@ import pytest
 from embedded import Endpoint
 from match_ratings_worker.rating import Backgammon, BrokenSystem
 from match_ratings_worker.rating.system_registry import Systems
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.processes import Worker, config_file, environment
 from tests.support.waiting import until
 

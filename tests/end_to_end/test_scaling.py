@@ -16,11 +16,11 @@ from redis.asyncio import Redis
 
 from embedded import Server, free_port
 from match_ratings import MatchFinished, publish
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.message_batch import Limits
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import now_ms
 from tests.support.waiting import PATIENCE, until
 

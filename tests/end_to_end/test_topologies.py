@@ -12,8 +12,8 @@ from redis.asyncio import Redis
 from embedded import Server
 from match_ratings import MatchFinished, RatingUpdated, publish
 from match_ratings.client import NotReplicated
-from match_ratings_worker.storage.connection import connect
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_connection import connect
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import now_ms
 from tests.support.topologies import cluster, watched, workers
 from tests.support.waiting import eventually, until

@@ -20,10 +20,10 @@ from redis.exceptions import ConnectionError
 
 from embedded import Server
 from match_ratings import QUEUE
-from match_ratings_worker.environment import Settings
+from match_ratings_worker.environment_variables import Settings
 from match_ratings_worker.jobs import dead_letter_jobs as jobs_letters
 from match_ratings_worker.jobs.dead_letter_jobs import DEAD_LETTER_JOBS
-from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
+from match_ratings_worker.jobs.json_job_serializer import decode_job, encode_job
 from match_ratings_worker.ladders_file import Ladder
 from tests.support.office import Office
 from tests.support.processes import Worker, config_file

@@ -12,8 +12,8 @@ from arq.connections import ArqRedis
 import match_ratings
 from embedded import Server
 from match_ratings.stream_names import PREVIEW, QUEUE
-from match_ratings_worker.environment import Settings
-from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
+from match_ratings_worker.environment_variables import Settings
+from match_ratings_worker.jobs.json_job_serializer import decode_job, encode_job
 from match_ratings_worker.jobs.preview_job import preview_job
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.rating import Backgammon, Glicko2
@@ -74,7 +74,7 @@ async def test_wrong_requests_get_a_sentence(
 
 
 async def test_the_answer_is_by_the_adopted_settings(context: WorkerContext, ladder: str) -> None:
-    from match_ratings_worker.ladder_settings.adopted_settings import adopt
+    from match_ratings_worker.ladder_settings.adopt_settings import adopt
     from match_ratings_worker.storage.pipelined_connection import ClientExecutor
 
     answer = await preview_job(

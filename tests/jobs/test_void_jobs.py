@@ -14,8 +14,8 @@ from redis.exceptions import ConnectionError
 
 from embedded import Endpoint, Server
 from match_ratings import QUEUE
-from match_ratings_worker.environment import Settings
-from match_ratings_worker.jobs.job_serializer import decode_job
+from match_ratings_worker.environment_variables import Settings
+from match_ratings_worker.jobs.json_job_serializer import decode_job
 from match_ratings_worker.jobs.void_jobs import VOID_JOBS
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.rating import Backgammon, GlickoPeriods, RatingSystem

@@ -15,14 +15,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from embedded import Endpoint
-from match_ratings_worker.environment import Settings, load_settings
+from match_ratings_worker.environment_variables import Settings, load_settings
 from match_ratings_worker.jobs.cron_jobs import trim_ledgers
 from match_ratings_worker.ladders_file import ConfigError, Ladder
 from match_ratings_worker.ledger import Archive, ArchiveMismatch, Archiver
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.runtime.worker_context import WorkerContext
-from match_ratings_worker.storage.connection import connect
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_connection import connect
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli, Site
 from tests.support.migration import payload
@@ -198,8 +198,8 @@ import asyncio, os, signal, sys
 from pathlib import Path
 from match_ratings_worker.ledger import sqlite_archive as archive
 from match_ratings_worker.ledger import archive_and_trim as archivist
-from match_ratings_worker.storage.connection import connect
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_connection import connect
+from match_ratings_worker.storage.redis_keys import Keys
 url, ladder, path, step, number = sys.argv[1:]
 calls = {"append": 0, "commit": 0, "note": 0, "trim": 0}
 def passed(name, when):

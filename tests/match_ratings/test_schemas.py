@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 import schemas
 from match_ratings import MatchFinished, TournamentFinished, dead_letters, inbox, outbox, publish
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.message_batch import Limits
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import SYSTEMS
 from tests.support.clock import now_ms
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from match_ratings_worker.lines import LONGEST_LINE
 from match_ratings_worker.migration import InvalidLine, PlayerReader, PlayerRecord
-from match_ratings_worker.migration.csv_json_lines import ParsedLine, json_lines
+from match_ratings_worker.migration.read_player_files import ParsedLine, json_lines
 from match_ratings_worker.rating import SYSTEMS, Backgammon, Fide, Glicko2, RatingSystem, State
+from match_ratings_worker.text_lines import LONGEST_LINE
 from tests.support.clock import DAY
 
 NOW = 1_790_000_000_000

@@ -27,14 +27,14 @@ from redis.exceptions import ConnectionError, RedisError
 
 from embedded import Endpoint, Server
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.consume_and_take_over import StreamConsumer
+from match_ratings_worker.pipeline.message_batch import Limits
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.rating.backgammon import Rules
-from match_ratings_worker.storage.connection import open_pipelined
+from match_ratings_worker.rating.gammon42 import Rules
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
+from match_ratings_worker.storage.redis_connection import open_pipelined
 from tests.support.clock import DAY, MINUTE, now_ms
 from tests.support.flaky import Flaky
 from tests.support.model import HORIZON, Model, Picture, match, raw, stored, tournament, void

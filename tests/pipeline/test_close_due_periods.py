@@ -14,7 +14,7 @@ from match_ratings_worker.ledger import Ledger, period_games
 from match_ratings_worker.pipeline.close_due_periods import PeriodCloser
 from match_ratings_worker.rating import Backgammon, Fide, GlickoPeriods, RatingSystem
 from match_ratings_worker.rating.fide import FidePeriodState
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.ladder_handle import LadderHandle
 from tests.support.clock import DAY, HOUR, month_start, now_ms
 from tests.support.rounds import Rounds
 

@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from match_ratings import MatchFinished, RatingUpdated, Reason, TournamentFinished
-from match_ratings_worker.pipeline.batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 from match_ratings_worker.pipeline.decide_batch import decide
+from match_ratings_worker.pipeline.message_batch import (
+    BatchSnapshot,
+    Commit,
+    InboxEntry,
+    LadderRules,
+    PlayerState,
+)
 from match_ratings_worker.pipeline.validate_message import digest
 from match_ratings_worker.rating import Backgammon, Game, Outcome, RatingSystem, State
 from match_ratings_worker.storage.receipts import Receipt

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Simulation, Void
-from match_ratings_worker.pipeline.batch import Commit, InboxEntry, StateChange
+from match_ratings_worker.pipeline.message_batch import Commit, InboxEntry, StateChange
 from match_ratings_worker.rating import (
     SYSTEMS,
     Backgammon,

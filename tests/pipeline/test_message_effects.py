@@ -12,9 +12,9 @@ from redis.asyncio import Redis
 from embedded import Endpoint
 from match_ratings import Cause, RatingUpdated, outbox, rating_updates
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.message_batch import Limits
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import SYSTEMS, Backgammon, RatingSystem
 from tests.support.clock import DAY, now_ms
 from tests.support.model import HORIZON, Model, match, raw, stored, tournament

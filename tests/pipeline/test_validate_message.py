@@ -14,7 +14,7 @@ from match_ratings.messages import Message
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
 from match_ratings_worker.pipeline.validate_message import Problem, digest, read_message, too_large
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 from tests.support.clock import DAY
 from tests.support.model import HORIZON, SKEW, match, raw, tournament, void
 

@@ -31,9 +31,9 @@ from match_ratings_worker.rating.glicko import (
     rate_period,
     rd_after_idle,
 )
+from match_ratings_worker.rating.glicko_deviation import Opponent
 from match_ratings_worker.rating.glicko_periods import GlickoPeriodState
-from match_ratings_worker.rating.rating_deviation import Opponent
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from match_ratings import RatingUpdated
 from match_ratings_worker.rating import Game, Glicko2, Outcome, RatingSystem, State
 from match_ratings_worker.rating.glicko2 import Rated, expected_score, rate_period, rd_after_idle
-from match_ratings_worker.rating.rating_deviation import Opponent
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.rating.glicko_deviation import Opponent
+from match_ratings_worker.time_units import DAY_MS
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

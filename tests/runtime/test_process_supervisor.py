@@ -24,11 +24,11 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarn
 
 
 def program(path: Path, body: str) -> list[str]:
-    """A Python program that notes each start in `path`, then runs `body`; its number of starts is `n`."""
+    """A Python program that notes each start in `path`, then runs `body`; `n` is the number of this start."""
     note = (
         "import os, signal, sys, time\n"
         f"with open({str(path)!r}, 'a') as file: file.write(str(os.getpid()) + '\\n')\n"
-        f"n = len(open({str(path)!r}).read().splitlines())\n"
+        f"n = open({str(path)!r}).read().split().index(str(os.getpid())) + 1\n"
     )
     return [sys.executable, "-I", "-S", "-c", note + body]
 

@@ -13,13 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
-from match_ratings_worker.pipeline.batch import Action, Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.consume_and_take_over import StreamConsumer
+from match_ratings_worker.pipeline.message_batch import Action, Limits
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import Backgammon
 from match_ratings_worker.runtime.prometheus_metrics import GAUGES, Metrics
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 Figures = dict[tuple[str, str], float]
 

@@ -15,8 +15,8 @@ from redis.asyncio.sentinel import SentinelManagedConnection
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from embedded import Endpoint
-from match_ratings_worker.storage.connection import connect
 from match_ratings_worker.storage.hiredis_packing import HiredisPacking, with_hiredis_packing
+from match_ratings_worker.storage.redis_connection import connect
 from tests.support.waiting import eventually
 
 #: More than the sockets of both sides can hold.

@@ -8,10 +8,10 @@ import pytest
 from redis.asyncio import Redis
 
 from match_ratings import Reason
-from match_ratings_worker.storage.dead_letter_entries import add_dead_letter, read_dead_letters
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.dead_letter_format import add_dead_letter, read_dead_letters
 from match_ratings_worker.storage.lua_scripts import Script
 from match_ratings_worker.storage.pipelined_connection import ClientExecutor
+from match_ratings_worker.storage.redis_keys import Keys
 
 FOLDER = resources.files("match_ratings_worker.storage") / "lua"
 NAMES = sorted(

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from match_ratings_worker.migration import Shadow, ShadowRunning
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from match_ratings_worker.storage.stream_pages import server_time
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER, group_consumers, has_worker
 from tests.support.waiting import eventually

@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.audit import AuditReport, audit_ladder
 from match_ratings_worker.ledger import Archive, Ledger
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline.consume_and_take_over import StreamConsumer
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import RatingSystem
 from tests.support.clock import DAY
 from tests.support.ladder_harness import LadderHarness

@@ -18,11 +18,11 @@ from redis import Redis
 from embedded import Endpoint
 from match_ratings.stream_names import FIELD, GROUP
 from match_ratings_worker import cli
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.storage.connection import connect
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_connection import connect
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import now_ms
 
 MATCH_RATINGS = [sys.executable, "-c", "from match_ratings_worker.cli.app import main; main()"]

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.message_batch import Limits
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import Backgammon, RatingSystem
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, read_dead_letters
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.dead_letter_format import DeadLetterEntry, read_dead_letters
+from match_ratings_worker.storage.ladder_handle import LadderHandle
 from tests.support.clock import DAY, now_ms
 from tests.support.model import raw
 

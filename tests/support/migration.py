@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import DAY
 
 #: Keys with times of their own.

@@ -20,9 +20,9 @@ from match_ratings_worker.dead_letters import (
     ReplayOutcome,
     ReplayResult,
 )
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline.consume_and_take_over import StreamConsumer
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry
+from match_ratings_worker.storage.dead_letter_format import DeadLetterEntry
 from tests.support.clock import DAY
 from tests.support.ladder_harness import Json, LadderHarness
 from tests.support.waiting import eventually

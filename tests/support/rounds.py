@@ -7,8 +7,8 @@ import uuid
 from typing import Any
 
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
 from match_ratings_worker.pipeline.close_due_periods import ClosedPeriod, PeriodCloser
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import RatingSystem, State
 from tests.support.clock import month_start, now_ms
 from tests.support.ladder_harness import LadderHarness

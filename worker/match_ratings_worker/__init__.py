@@ -16,13 +16,13 @@ The layers, from the top; each imports only those below it, and import-linter ch
     migration           imports another rater's players and compares its changes
     pipeline            the way of a match, below
     ladder_settings     the settings that a ladder has adopted, their history, what a change means
-    environment         RATINGS_* variables
+    environment_variables  RATINGS_* variables
     ladders_file        the TOML file with the ladders
     storage             Redis and nothing else: connections, keys, Lua scripts, stored formats
     rating              the rating systems: pure, no I/O, no clock
-    text, units         sentences about values; milliseconds
+    safe_text, time_units  sentences about values; milliseconds
     backoff             pauses between tries
-    lines               lines of a file, in batches
+    text_lines          lines of a file, in batches
     match_ratings       messages and stream names (the package in contracts/)
 
 manual/ holds the chapters of `match-ratings manual`.
@@ -30,13 +30,13 @@ manual/ holds the chapters of `match-ratings manual`.
 The way of one match:
 
     XADD by a match server, or match_ratings.publish
-      -> pipeline/stream_consumer     waits for messages and calls the processor, batch by batch
+      -> pipeline/consume_and_take_over waits for messages and calls the processor, batch by batch
       -> storage/lua/claim_messages   takes messages from the group, queues them on their players' lines
-      -> pipeline/accept_claimed      validates it: a message, or a problem, which makes a dead letter
-      -> pipeline/batch_processor     reads, decides and commits what waits, in chunks
+      -> pipeline/validate_claimed    validates it: a message, or a problem, which makes a dead letter
+      -> pipeline/process_batch       reads, decides and commits what waits, in chunks
       -> storage/lua/read_batch       states, windows and receipts of their players
       -> pipeline/decide_batch        pure: what becomes of each message, in stream order
       -> pipeline/rate_match          or pay_prizes, void_match: calls the rating system, builds the event
-      -> storage/lua/commit_messages  checks lines and receipts again, then writes everything at once
+      -> storage/lua/commit_batch     checks lines and receipts again, then writes everything at once
       -> rating-updated               the event, read by lobbies and by match_ratings.rating_updates
 """

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from match_ratings.stream_names import scope
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
-from match_ratings_worker.text import describe_error, quote
+from match_ratings_worker.safe_text import describe_error, quote
 
 
 class ConfigError(Exception):

@@ -17,13 +17,13 @@ import pytest
 from match_ratings import RatingUpdated
 from match_ratings_worker.migration import Importer, PlayerReader
 from match_ratings_worker.migration.player_records import MOST_GAMES
-from match_ratings_worker.pipeline.batch import Limits
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
-from match_ratings_worker.pipeline.ladder_store import LadderStore
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline.claim_read_commit import LadderStore
+from match_ratings_worker.pipeline.consume_and_take_over import StreamConsumer
+from match_ratings_worker.pipeline.message_batch import Limits
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.storage.connection import connect
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_connection import connect
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import DAY, now_ms
 from tests.support.command_line import Cli
 from tests.support.migration import dump, events, old_players

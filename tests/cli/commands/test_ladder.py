@@ -11,10 +11,10 @@ import pytest
 
 from embedded import Endpoint
 from match_ratings import RatingUpdated
-from match_ratings_worker.ladder_settings.adopted_settings import Adoption, UnknownSettings, settings_digest
+from match_ratings_worker.ladder_settings.adopt_settings import Adoption, UnknownSettings, settings_digest
 from match_ratings_worker.ladder_settings.settings_history import SettingsHistory
 from match_ratings_worker.rating import Backgammon, Fide, Glicko2
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.processes import Ended, command, config_file
 
 LONG_AGO = "2020-01-01T00:00:00Z"
@@ -127,7 +127,7 @@ def test_a_date_in_the_future_needs_no_force(site: Site) -> None:
 def test_who_was_faster_wins(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.adopt()
     site.configure(start=1600)
-    from match_ratings_worker.ladder_settings import adopted_settings as adoption
+    from match_ratings_worker.ladder_settings import adopt_settings as adoption
 
     real = adoption.adopt
 

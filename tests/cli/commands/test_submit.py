@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from embedded import Server
-from match_ratings_worker.lines import LONGEST_LINE, line_batches
+from match_ratings_worker.text_lines import LONGEST_LINE, line_batches
 from tests.support.clock import now_ms
 from tests.support.waiting import PATIENCE, until, until_at_rest
 

@@ -7,15 +7,15 @@ from typing import Final
 
 from match_ratings import Cause
 from match_ratings_worker.ladder_settings import SettingsHistory
-from match_ratings_worker.ladder_settings import adopted_settings as adoption
+from match_ratings_worker.ladder_settings import adopt_settings as adoption
 from match_ratings_worker.ledger import Ledger, LedgerTrimmed
 from match_ratings_worker.storage import Unreadable, server_time, stream_id_ms
 
 from .audit_report import AuditReport, Difference, DifferenceKind, Progress
+from .audit_snapshots import MAX_PASSES, ConsistentSnapshots
 from .check_receipts import ReceiptSample, check_receipts
 from .check_unknown_players import check_unknown_players
 from .compare_player import compare_player
-from .consistent_snapshots import MAX_PASSES, ConsistentSnapshots
 from .ledger_replay import LedgerReplay
 from .repair_derived import Mismatch, Repairer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from match_ratings_worker.storage import StoredPlayer
 
 from .audit_report import AuditReport, Difference, DifferenceKind
+from .audit_snapshots import MAX_PASSES, ConsistentSnapshots
 from .compare_player import Derived, compare_derived, derive
-from .consistent_snapshots import MAX_PASSES, ConsistentSnapshots
 from .ledger_replay import LedgerReplay
 from .repair_derived import Repair, write_repairs
 

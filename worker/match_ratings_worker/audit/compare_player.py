@@ -9,7 +9,7 @@ from match_ratings_worker.rating import Number, RatingSystem, State
 from match_ratings_worker.storage import StoredPlayer
 
 from .audit_report import Difference, DifferenceKind
-from .expected_player import ExpectedPlayer
+from .player_from_ledger import ExpectedPlayer
 
 #: Games named in a sentence.
 _NAMED = 5

@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 from match_ratings_worker.ladder_settings import SettingsHistory
 from match_ratings_worker.rating import RatingSystem, State
+from match_ratings_worker.safe_text import describe_error, quote
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import describe_error, quote
-from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS, WINDOW_MS
+from match_ratings_worker.time_units import CLOCK_SKEW_MS, DAY_MS, WINDOW_MS
 
 from .audit_report import Difference, DifferenceKind
-from .expected_player import ExpectedPlayer
+from .player_from_ledger import ExpectedPlayer
 from .recompute_event import Recomputed, recompute_event
 
 #: How long after it was rated a game may have finished, by another clock, in ms; doubled for safety.

@@ -9,9 +9,9 @@ from typing import Any, Final
 from match_ratings_worker.storage import PLAYERS_PER_CALL, LadderHandle, Script, StoredPlayer
 
 from .audit_report import AuditReport, Difference, DifferenceKind, Progress
+from .audit_snapshots import MAX_PASSES, ConsistentSnapshots
 from .compare_player import Derived, compare_games, derive, known_state
-from .consistent_snapshots import MAX_PASSES, ConsistentSnapshots
-from .second_pass import SecondPass, check_void
+from .recheck_differences import SecondPass, check_void
 
 #: Players whose windows are collected in one pass over the ledger.
 _PLAYERS_PER_PASS: Final = 20_000

@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from .exit_codes import EXIT_CODES_HELP, CommandError, ExitCode
 from .lazy_group import LazyCommand, lazy_group
-from .notes import print_note
+from .stderr_notes import print_note
 
 _NAME = "match-ratings"
 

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from match_ratings_worker.evaluation import BackgammonVariant
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, Number, RatingSystem, State
-from match_ratings_worker.text import describe_problem, dotted, quote
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.safe_text import describe_problem, dotted, quote
+from match_ratings_worker.time_units import DAY_MS
 
+from .configured_ladders import load_installation
 from .exit_codes import CommandError, ExitCode
-from .installation import load_installation
 from .parameters import parse_numbers
 
 SystemOption = Annotated[

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from match_ratings_worker.evaluation import Calibration
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
 from .exit_codes import CommandError, ExitCode
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
 from .exit_codes import CommandError, ExitCode
 

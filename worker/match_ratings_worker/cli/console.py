@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from match_ratings_worker.text import printable
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.safe_text import printable
+from match_ratings_worker.time_units import DAY_MS
 
 
 @dataclass(frozen=True, slots=True)

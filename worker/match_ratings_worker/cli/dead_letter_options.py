@@ -12,9 +12,9 @@ import typer
 
 from match_ratings import Reason
 from match_ratings_worker.dead_letters import DeadLetterFilter
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import is_stream_id
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.time_units import now_ms
 
 from .change_options import signed_reason, user_name
 from .exit_codes import CommandError, ExitCode

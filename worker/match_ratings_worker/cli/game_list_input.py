@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from match_ratings_worker.calculators import Played
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
 from .exit_codes import CommandError, ExitCode
 from .parameters import parse_number

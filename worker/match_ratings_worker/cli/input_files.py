@@ -13,10 +13,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
 from .exit_codes import CommandError, ExitCode
-from .notes import print_note
+from .stderr_notes import print_note
 
 #: Wrong lines that are reported one by one.
 _MAX_REPORTED: Final = 20

@@ -12,21 +12,21 @@ from pydantic import ValidationError
 from match_ratings import Cause, RatingUpdated
 from match_ratings.messages import MESSAGE_TYPES
 from match_ratings_worker.evaluation import HistoryRecord, LedgerReader, Prediction, of_message, prediction_of
-from match_ratings_worker.ladder_settings import SettingsHistory, adopted_settings
+from match_ratings_worker.ladder_settings import SettingsHistory, adopt_settings
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger import LedgerTrimmed, open_ledger, parse_event
-from match_ratings_worker.lines import line_batches
 from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.safe_text import describe_error
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import describe_error
+from match_ratings_worker.text_lines import line_batches
 
+from .configured_ladders import Installation
 from .exit_codes import CommandError, ExitCode
 from .input_files import InvalidLines, open_input
-from .installation import Installation
-from .notes import print_note
 from .parameters import integer_option
 from .progress import ProgressCallback
 from .run_with_redis import run_on_ladder
+from .stderr_notes import print_note
 
 FileArgument = Annotated[
     str | None,
@@ -94,7 +94,7 @@ def _read_ledger(
     source: MatchSource, installation: Installation, ladder: Ladder, progress: ProgressCallback
 ) -> None:
     async def read(handle: LadderHandle) -> None:
-        adoptions = await adopted_settings.history(handle.redis, handle.keys)
+        adoptions = await adopt_settings.history(handle.redis, handle.keys)
         systems = SettingsHistory(ladder.system, adoptions)
         source.system = systems.current
         with open_ledger(handle) as ledger:

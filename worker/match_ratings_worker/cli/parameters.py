@@ -15,8 +15,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from match_ratings.messages import Id, milliseconds
 from match_ratings_worker.rating import Number
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import DAY_MS, now_ms
+from match_ratings_worker.safe_text import quote
+from match_ratings_worker.time_units import DAY_MS, now_ms
 
 from .exit_codes import CommandError, ExitCode
 

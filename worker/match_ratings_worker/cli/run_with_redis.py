@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from redis.asyncio import Redis
 
-from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.environment_variables import ladder_handle
 from match_ratings_worker.ledger import ArchiveError
 from match_ratings_worker.storage import LadderHandle, Unreadable, connect
 
+from .configured_ladders import Installation
 from .exit_codes import CommandError, ExitCode
-from .installation import Installation
 from .redis_errors import REDIS_ERRORS, unavailable
 
 T = TypeVar("T")

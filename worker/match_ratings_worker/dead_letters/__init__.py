@@ -6,7 +6,6 @@ wherever a process ends. Everything raises redis.exceptions.RedisError when Redi
 
 from .dead_letter_filter import DeadLetterFilter
 from .dead_letter_store import DeadLetterStore
-from .diagnose_message import Diagnosis, Trouble, diagnose
 from .dry_run import DryRun, DryRunResult
 from .edit_dead_letter import (
     EditResult,
@@ -16,6 +15,7 @@ from .edit_dead_letter import (
     format_message,
     minify_message,
 )
+from .explain_rejection import Diagnosis, Trouble, diagnose
 from .export_dead_letters import ExportedDeadLetter, InvalidExport, export_document
 from .inspect_dead_letter import Inspection, inspect_dead_letter
 from .replay_dead_letters import DeadLetterReplay

@@ -18,7 +18,7 @@ from match_ratings_worker.storage import (
     is_stream_id,
     whole,
 )
-from match_ratings_worker.units import DAY_MS, now_ms
+from match_ratings_worker.time_units import DAY_MS, now_ms
 
 from .dead_letter_filter import DeadLetterFilter
 

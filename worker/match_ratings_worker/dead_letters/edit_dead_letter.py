@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, message_fields, server_time
-from match_ratings_worker.text import quote
 
 from .dead_letter_store import DeadLetterStore
 from .dry_run import DryRun, DryRunResult

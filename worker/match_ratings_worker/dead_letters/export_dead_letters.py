@@ -13,8 +13,8 @@ from pydantic_core import PydanticCustomError
 
 from match_ratings import Reason
 from match_ratings.messages import Ladder
+from match_ratings_worker.safe_text import describe_error, quote
 from match_ratings_worker.storage import DeadLetterEntry, history_items, is_stream_id, message_fields
-from match_ratings_worker.text import describe_error, quote
 
 
 class InvalidExport(Exception):

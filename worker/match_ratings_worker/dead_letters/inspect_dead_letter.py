@@ -8,11 +8,11 @@ from typing import Any
 from match_ratings import MatchFinished, RatingUpdated, Reason
 from match_ratings_worker.ledger import Ledger
 from match_ratings_worker.pipeline import Problem
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, server_time
-from match_ratings_worker.text import quote
 
-from .diagnose_message import Trouble, diagnose, trouble_of
 from .dry_run import DryRun, DryRunResult, read_dead_letter
+from .explain_rejection import Trouble, diagnose, trouble_of
 from .export_dead_letters import export_document
 from .replay_results import ReplayOutcome
 

@@ -18,9 +18,9 @@ from match_ratings import Cause, MatchFinished
 from match_ratings.messages import Message
 from match_ratings.stream_names import FIELD
 from match_ratings_worker.ledger import Archive
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import Keys, LadderHandle, entries, stream_id_ms
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import CLOCK_SKEW_MS, WINDOW_MS
+from match_ratings_worker.time_units import CLOCK_SKEW_MS, WINDOW_MS
 
 #: Message kind -> cause of its event.
 _CAUSES: Final = {"match": Cause.MATCH.value, "tournament": Cause.PRIZE.value, "void": Cause.VOID.value}

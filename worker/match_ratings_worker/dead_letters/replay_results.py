@@ -37,7 +37,7 @@ class ReplayOutcome(StrEnum):
     UNDECIDED = "undecided"
 
 
-#: Outcomes that `commit_messages.lua` writes into a replay's log; for dead letters it writes dead:REASON.
+#: Outcomes that `commit_batch.lua` writes into a replay's log; for dead letters it writes dead:REASON.
 _SETTLED: Final = ("rated", "prize", "void", "not-rated", "duplicate")
 
 
@@ -57,7 +57,7 @@ class ReplayResult:
 
     @classmethod
     def from_log(cls, letter: str, text: str) -> ReplayResult:
-        """The result that `commit_messages.lua` wrote into the replay's log as `text`."""
+        """The result that `commit_batch.lua` wrote into the replay's log as `text`."""
         if text in _SETTLED:
             return cls(letter, ReplayOutcome(text))
         if text.startswith("moved"):

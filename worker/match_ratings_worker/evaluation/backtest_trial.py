@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from match_ratings_worker.rating import Number, RatingSystem, State
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.time_units import WINDOW_MS
 
 from .calibration import Calibration, Sample, Z, log_loss
 from .match_history import HistoryRecord, Match, Void

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from match_ratings import PlayerUpdate, RatingUpdated
 from match_ratings_worker.rating import Game, InvalidGame, Number, Outcome, RatingSystem, State
 from match_ratings_worker.rating.hypothetical_event import event_of
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.time_units import WINDOW_MS
 
 from .match_history import HistoryRecord, InitialState, Match, PeriodEnd, Prize, Void
 

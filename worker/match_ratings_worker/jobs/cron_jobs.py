@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.environment_variables import ladder_handle
 from match_ratings_worker.pipeline import close_and_log
 from match_ratings_worker.runtime import WorkerContext
 

@@ -11,8 +11,8 @@ from pydantic import Field, StringConstraints
 from match_ratings import Reason
 from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.dead_letters import DeadLetterFilter, edited_message
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import is_stream_id
-from match_ratings_worker.text import quote
 
 from .job_requests import LadderRequest, RequestRefused
 

@@ -13,12 +13,12 @@ import structlog
 from arq import Retry
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.environment_variables import ladder_handle
 from match_ratings_worker.ledger import ArchiveError
 from match_ratings_worker.queries import Unreadable
 from match_ratings_worker.runtime import WorkerContext
+from match_ratings_worker.safe_text import describe_error, quote
 from match_ratings_worker.storage import CONNECTION_ERRORS, LadderHandle
-from match_ratings_worker.text import describe_error, quote
 
 log = structlog.get_logger(__name__)
 

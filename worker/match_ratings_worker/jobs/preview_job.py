@@ -9,7 +9,7 @@ from pydantic import Field
 from match_ratings.messages import Cube, Id, Ladder, Length, Milliseconds
 from match_ratings_worker.calculators import preview_on_ladder
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.time_units import now_ms
 
 from .job_requests import LadderRequest, RequestRefused, job_function
 

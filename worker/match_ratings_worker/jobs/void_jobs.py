@@ -15,8 +15,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field, StringConstraints
 
 from match_ratings.messages import Id, Milliseconds
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import quote
 from match_ratings_worker.voids import (
     Refunds,
     VoidResult,

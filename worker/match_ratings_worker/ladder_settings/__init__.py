@@ -1,6 +1,6 @@
 """The settings that a ladder is rated by: adopted ones, their history, and the risks of a change."""
 
-from .adopted_settings import (
+from .adopt_settings import (
     Adoption,
     UnknownSettings,
     adopted,
@@ -8,7 +8,7 @@ from .adopted_settings import (
     ensure_adopted,
     settings_digest,
 )
-from .settings_diff import LadderUsage, SettingDifference, differences, flat, risks
+from .settings_change_risks import LadderUsage, SettingDifference, differences, flat, risks
 from .settings_history import SettingsHistory
 
 __all__ = [

@@ -8,7 +8,7 @@ from match_ratings import RatingUpdated
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
 from match_ratings_worker.storage import parse_stream_id
 
-from .adopted_settings import Adoption, UnknownSettings
+from .adopt_settings import Adoption, UnknownSettings
 
 
 class SettingsHistory:

@@ -18,7 +18,8 @@ import structlog
 from redis.asyncio import Redis
 
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.environment import Settings
+from match_ratings_worker.environment_variables import Settings
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import (
     CONNECTION_ERRORS,
     ClientExecutor,
@@ -27,8 +28,7 @@ from match_ratings_worker.storage import (
     parse_stream_id,
     server_time,
 )
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 from .sqlite_archive import Archive, ArchiveError, StoredEvent
 

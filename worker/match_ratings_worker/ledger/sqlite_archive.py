@@ -18,8 +18,8 @@ from typing import Final, Self
 
 import orjson
 
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import parse_stream_id
-from match_ratings_worker.text import quote
 
 #: An event as stored: its id in the ledger, and its JSON.
 StoredEvent = tuple[str, bytes]

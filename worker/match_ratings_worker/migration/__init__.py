@@ -8,9 +8,9 @@ from .compare_with_old_rater import (
     ReferenceChange,
     read_reference_change,
 )
-from .csv_json_lines import ParsedLine, csv_lines, json_lines
 from .import_players import Importer, ImportResult
 from .player_records import InvalidLine, PlayerReader, PlayerRecord
+from .read_player_files import ParsedLine, csv_lines, json_lines
 
 __all__ = [
     "Comparison",

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from match_ratings import stream_names as names
 from match_ratings_worker.storage import HANDOVER_CONSUMER, ClientExecutor, Keys, Script
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 #: Keys scanned, and deleted, in one step.
 _PAGE: Final = 1000

@@ -15,7 +15,7 @@ from match_ratings.messages import VERSION
 from match_ratings_worker.pipeline import LadderStore
 from match_ratings_worker.rating import Number
 from match_ratings_worker.storage import IMPORTED, Script
-from match_ratings_worker.units import CLOCK_SKEW_MS, keep_games_ms, now_ms
+from match_ratings_worker.time_units import CLOCK_SKEW_MS, keep_games_ms, now_ms
 
 from .player_records import PlayerRecord
 

@@ -21,8 +21,8 @@ from pydantic_core import PydanticCustomError
 
 from match_ratings.messages import Id, Milliseconds
 from match_ratings_worker.rating import RatingSystem, State
-from match_ratings_worker.text import describe_error, quote
-from match_ratings_worker.units import CLOCK_SKEW_MS
+from match_ratings_worker.safe_text import describe_error, quote
+from match_ratings_worker.time_units import CLOCK_SKEW_MS
 
 #: Recent games per player, at most.
 MOST_GAMES: Final = 2000

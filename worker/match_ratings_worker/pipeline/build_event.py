@@ -9,7 +9,7 @@ import orjson
 from match_ratings.messages import VERSION
 from match_ratings_worker.rating import Number, Side
 
-from .batch import LadderRules
+from .message_batch import LadderRules
 
 
 def player_part(name: str, sequence: int, before: Number, after: Number, change: Number) -> dict[str, Any]:

@@ -17,12 +17,12 @@ import structlog
 
 from match_ratings_worker.ladder_settings import UnknownSettings, adopted
 from match_ratings_worker.rating import Number
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import CONNECTION_ERRORS, LadderHandle, Script
-from match_ratings_worker.text import quote
 
-from .batch import Commit, CommitStatus, LadderRules
+from .claim_read_commit import LadderStore
 from .close_period import close_period
-from .ladder_store import LadderStore
+from .message_batch import Commit, CommitStatus, LadderRules
 
 log = structlog.get_logger(__name__)
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from match_ratings import Cause
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage import stream_id_ms
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
-from .batch import Commit, InboxEntry, LadderRules, PlayerState, StateChange
 from .build_event import figured_part, rating_event
+from .message_batch import Commit, InboxEntry, LadderRules, PlayerState, StateChange
 
 
 class OpenedState(NamedTuple):

@@ -1,4 +1,4 @@
-"""Encodes commits as the arguments of commit_messages.lua, in the order of its header."""
+"""Encodes commits as the arguments of commit_batch.lua, in the order of its header."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from match_ratings_worker.storage import stream_id_ms
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.time_units import WINDOW_MS
 
-from .batch import Commit
+from .message_batch import Commit
 
 
 def commit_arguments(commits: Iterable[Commit], now: int, keep_games_ms: int) -> list[Any]:

@@ -12,11 +12,11 @@ from itertools import zip_longest
 
 from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
 from match_ratings_worker.rating import InvalidGame
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import IMPORTED, NO_RECEIPT, Receipt
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import HOUR_MS
+from match_ratings_worker.time_units import HOUR_MS
 
-from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
+from .message_batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 from .pay_prizes import pay_prizes
 from .rate_match import rate_match
 from .validate_message import Problem

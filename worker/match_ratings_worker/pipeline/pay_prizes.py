@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from match_ratings import Cause, TournamentFinished
 
-from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 from .build_event import player_part, rating_event
 from .close_period import change_to, open_state, period_cutoff
+from .message_batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 
 
 def pay_prizes(

@@ -6,12 +6,12 @@ from typing import Any
 
 from match_ratings import Cause, MatchFinished, Mode
 from match_ratings_worker.rating import Game, Outcome, State
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.safe_text import quote
+from match_ratings_worker.time_units import WINDOW_MS
 
-from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 from .build_event import figured_part, rating_event
 from .close_period import change_to, open_state, period_cutoff
+from .message_batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 
 
 def rate_match(

@@ -10,9 +10,9 @@ import orjson
 from match_ratings import MatchVoided
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage import Keys, Receipt, parse_state, stored_fields
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.time_units import WINDOW_MS
 
-from .batch import BatchSnapshot, InboxEntry, PlayerState
+from .message_batch import BatchSnapshot, InboxEntry, PlayerState
 
 
 class SnapshotRequest:

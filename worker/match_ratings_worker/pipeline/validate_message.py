@@ -13,8 +13,8 @@ from match_ratings import MatchFinished, MatchVoided, Reason, TournamentFinished
 from match_ratings.messages import MESSAGE_TYPES, VERSION, Message
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.text import describe_problem, printable, quote
-from match_ratings_worker.units import CLOCK_SKEW_MS, DAY_MS
+from match_ratings_worker.safe_text import describe_problem, printable, quote
+from match_ratings_worker.time_units import CLOCK_SKEW_MS, DAY_MS
 
 #: Message kind -> model.
 _MODELS: Final[dict[str, type[Message]]] = {model.kind: model for model in MESSAGE_TYPES.values()}

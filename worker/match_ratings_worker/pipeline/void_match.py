@@ -6,13 +6,13 @@ from typing import Any
 
 from match_ratings import Cause, MatchVoided, RatingUpdated
 from match_ratings_worker.rating import InvalidGame, RatingSystem, State
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import NO_RECEIPT
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
-from .batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 from .build_event import player_part, rating_event
 from .close_period import change_to, open_state, period_cutoff
+from .message_batch import BatchSnapshot, Commit, InboxEntry, LadderRules, PlayerState
 
 #: How long the receipt of a void is kept, in ms: for good, since the match may be old already.
 _VOID_RECEIPT_MS = 100 * 366 * DAY_MS

@@ -8,7 +8,7 @@ Unreadable for data under a ladder's keys that no worker wrote. Clients must ret
 from match_ratings_worker.storage import DeadLetterEntry, Unreadable, read_dead_letters, server_time
 
 from .ladder_status import LadderStatus, UnservedLadder, ladder_status, unserved_ladders
-from .standings import LeaderboardRow, Standing, leaderboard, rows_around, standing
+from .leaderboard_ranks import LeaderboardRow, Standing, leaderboard, rows_around, standing
 
 __all__ = [
     "DeadLetterEntry",

@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from .backgammon import HISTORY, Backgammon, Rules
 from .fibs import Fibs
 from .fide import Fide
+from .gammon42 import HISTORY, Backgammon, Rules
 from .glicko import Glicko
 from .glicko2 import Glicko2
+from .glicko_deviation import Opponent
 from .glicko_periods import GlickoPeriods
-from .rating_deviation import Opponent
 from .rating_system import STATE_FIELDS, Game, InvalidGame, Number, Outcome, RatingSystem, Side, State, Step
 from .system_registry import BrokenSystem, Systems
 

@@ -20,10 +20,10 @@ from typing import Annotated, ClassVar, Final, Self
 from pydantic import Field, model_validator
 
 from match_ratings import PlayerUpdate, RatingUpdated
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 from .elo import expected
-from .rating_deviation import Opponent, Positive, RatingDeviationSystem
+from .glicko_deviation import Opponent, Positive, RatingDeviationSystem
 from .rating_system import Side, State, Step
 
 Q: Final = math.log(10.0) / 400.0

@@ -21,9 +21,9 @@ from typing import Annotated, ClassVar, Final, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from match_ratings import RatingUpdated
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
-from .rating_deviation import Opponent, Positive, RatingDeviationSystem
+from .glicko_deviation import Opponent, Positive, RatingDeviationSystem
 from .rating_system import Side, State, Step
 
 SCALE: Final = 173.7178

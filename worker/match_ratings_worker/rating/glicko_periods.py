@@ -13,10 +13,10 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 from pydantic import Field
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 from .glicko import Glicko, accumulate, expected_score, game_steps, posterior, posterior_steps, rd_after_idle
-from .rating_deviation import Opponent
+from .glicko_deviation import Opponent
 from .rating_system import Game, InvalidGame, Number, Outcome, Side, State, Step
 
 

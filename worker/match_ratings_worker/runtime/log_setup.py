@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from match_ratings_worker.text import printable
+from match_ratings_worker.safe_text import printable
 
 _PASSWORD = re.compile(r"(\w+://[^:/@\s]*):[^@/\s]+@")
 

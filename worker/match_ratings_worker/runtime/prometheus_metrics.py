@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from match_ratings_worker.pipeline import Action, StreamConsumer
 from match_ratings_worker.storage import CONNECTION_ERRORS, stream_id_ms
-from match_ratings_worker.units import DAY_MS, now_ms
+from match_ratings_worker.time_units import DAY_MS, now_ms
 
 log = structlog.get_logger(__name__)
 

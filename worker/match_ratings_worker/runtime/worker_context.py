@@ -15,10 +15,11 @@ from redis.asyncio import Redis
 
 from match_ratings import Reason
 from match_ratings_worker.backoff import Backoff
-from match_ratings_worker.environment import Settings
+from match_ratings_worker.environment_variables import Settings
 from match_ratings_worker.ladders_file import Ladder
 from match_ratings_worker.ledger import open_archiver
 from match_ratings_worker.pipeline import BatchProcessor, LadderStore, Limits, StreamConsumer
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import (
     CONNECTION_ERRORS,
     Keys,
@@ -27,7 +28,6 @@ from match_ratings_worker.storage import (
     open_pipelined,
     server_warnings,
 )
-from match_ratings_worker.text import quote
 
 from .prometheus_metrics import Metrics
 

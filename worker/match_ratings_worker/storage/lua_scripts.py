@@ -18,11 +18,11 @@ def _read(name: str) -> str:
 
 
 class Script:
-    """The script `lua/<name>.lua`, behind the functions of `lua/_common.lua`."""
+    """The script `lua/<name>.lua`, behind the functions of `lua/_shared.lua`."""
 
     def __init__(self, name: str) -> None:
         own = _read(name)
-        self.text = f"{_read('_common')}\n{own}"
+        self.text = f"{_read('_shared')}\n{own}"
         self.sha = hashlib.sha1(self.text.encode(), usedforsecurity=False).hexdigest()
         #: The number of keys that the header of the script names.
         self.key_count = len(set(re.findall(r"KEYS\[(\d+)\]", "".join(re.findall(r"^--.*\n", own, re.M)))))

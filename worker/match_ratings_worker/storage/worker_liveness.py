@@ -9,7 +9,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from .keys import Keys
+from .redis_keys import Keys
 from .stream_pages import server_time
 
 #: The consumer name under which stopping workers leave what they could not finish; never a worker.

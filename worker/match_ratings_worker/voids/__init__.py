@@ -4,8 +4,8 @@ Nothing here changes a rating. A `MatchVoided` message goes through the inbox li
 keeps its place in the order of its players' matches and has its effect once.
 """
 
-from .carry_out_voids import send_voids, void_match, void_matches, wait_for_voids
 from .find_voidable_matches import PlayerVoidPlan, find_voidable_match, plan_player_voids
+from .send_void_requests import send_voids, void_match, void_matches, wait_for_voids
 from .void_results import Refunds, VoidResult, VoidStatus
 
 __all__ = [

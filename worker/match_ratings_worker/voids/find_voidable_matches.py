@@ -10,7 +10,7 @@ from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.ledger import Ledger, trace
 from match_ratings_worker.rating import InvalidGame, State
 from match_ratings_worker.storage import LadderHandle, Receipt, parse_state, server_time, stored_fields
-from match_ratings_worker.units import CLOCK_SKEW_MS
+from match_ratings_worker.time_units import CLOCK_SKEW_MS
 
 from .void_results import VoidResult, VoidStatus
 

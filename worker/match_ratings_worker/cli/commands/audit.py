@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from match_ratings_worker.audit import AuditReport, audit_ladder
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import format_time, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.ledger import open_ledger
+from match_ratings_worker.safe_text import printable
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import printable
 
 
 def audit(

@@ -6,15 +6,15 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import Column, Table, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.match_source import FileArgument, MatchSource, MinGamesOption, load_matches
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.evaluation import Calibration, Trial, most_active, run_trial
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.time_units import now_ms
 
 from .calibrate import format_fit
 

@@ -10,15 +10,15 @@ import typer
 
 from match_ratings_worker.cli.calculator_input import RulesOption, SetOption, SystemOption, candidate_system
 from match_ratings_worker.cli.calibration_plot import check_plot_file, draw_calibration
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import Column, Table, print_fields, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.match_source import FileArgument, MinGamesOption, load_matches
 from match_ratings_worker.cli.parameters import number_option, parse_time
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.evaluation import Bin, Calibration, Prediction, Sample, run_trial
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.time_units import now_ms
 
 
 def calibrate(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -17,16 +18,15 @@ from match_ratings_worker.cli.console import (
     print_json,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.ladder_settings import UnknownSettings
 from match_ratings_worker.pipeline import ClosedPeriod, PeriodCloser, adopted_store
 from match_ratings_worker.rating import RatingSystem
 from match_ratings_worker.storage import LadderHandle, server_time
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.time_units import now_ms
 
 
 def close_period(

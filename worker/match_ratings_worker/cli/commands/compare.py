@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -19,7 +20,6 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_input
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import integer_option, parse_time
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from match_ratings_worker.cli.change_options import ByOption, YesOption, confirm
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.dead_letter_options import (
     AllOption,
@@ -12,7 +13,6 @@ from match_ratings_worker.cli.dead_letter_options import (
     with_filter_options,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
 from match_ratings_worker.storage import LadderHandle

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from match_ratings_worker.cli.change_options import ByOption
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.dead_letter_options import (
     IdArgument,
@@ -22,9 +23,8 @@ from match_ratings_worker.cli.dead_letter_options import (
     signed_by,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.dead_letters import (
     DeadLetterStore,
     EditResult,
@@ -34,8 +34,8 @@ from match_ratings_worker.dead_letters import (
     format_message,
     minify_message,
 )
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle
-from match_ratings_worker.text import quote
 
 from .dead_letters_show import describe_dry_run
 

@@ -13,14 +13,14 @@ from typing import IO, Annotated, BinaryIO
 
 import typer
 
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.dead_letter_options import with_filter_options
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InvalidLines, open_input
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
     DeadLetterStore,
@@ -28,8 +28,8 @@ from match_ratings_worker.dead_letters import (
     InvalidExport,
     export_document,
 )
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import quote
 
 #: Letters restored in one step.
 _STEP = 100

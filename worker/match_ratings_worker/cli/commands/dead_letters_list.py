@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -18,10 +19,9 @@ from match_ratings_worker.cli.console import (
     print_json,
 )
 from match_ratings_worker.cli.dead_letter_options import checked_letter_id, with_filter_options
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.dead_letters import DeadLetterFilter, DeadLetterStore
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle, history_items, message_fields
 

@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from match_ratings_worker.cli.change_options import ByOption, signed_reason, user_name
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import Column, Table, print_json
 from match_ratings_worker.cli.dead_letter_options import AllOption, require_selection, with_filter_options
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.dead_letters import (
     DeadLetterFilter,
     DeadLetterReplay,
@@ -26,8 +26,8 @@ from match_ratings_worker.dead_letters import (
     UnknownReplay,
     new_replay_name,
 )
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import quote
 
 #: Results printed at once.
 _PAGE = 100

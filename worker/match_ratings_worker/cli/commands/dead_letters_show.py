@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from match_ratings import RatingUpdated
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import format_time, print_fields, print_heading, print_json
 from match_ratings_worker.cli.dead_letter_options import IdArgument, checked_letter_id
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.dead_letters import DeadLetterStore, DryRunResult, Inspection, inspect_dead_letter
 from match_ratings_worker.storage import LadderHandle, history_items

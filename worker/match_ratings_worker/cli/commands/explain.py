@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.audit import FAULTS, recompute_event
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -19,12 +20,11 @@ from match_ratings_worker.cli.console import (
     print_json,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import id_argument
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.ladder_settings import SettingsHistory
-from match_ratings_worker.ladder_settings import adopted_settings as adoption
+from match_ratings_worker.ladder_settings import adopt_settings as adoption
 from match_ratings_worker.ledger import MatchOutcome, Trace, open_ledger, period_games, trace
 from match_ratings_worker.queries import server_time
 from match_ratings_worker.rating import RatingSystem, Step

@@ -13,15 +13,15 @@ from typing import Annotated, Any
 import typer
 from redis.asyncio import Redis
 
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import format_number, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InputFile, InvalidLines, open_input
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
 from match_ratings_worker.cli.run_with_redis import run_with_redis
-from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.cli.stderr_notes import print_note
+from match_ratings_worker.environment_variables import ladder_handle
 from match_ratings_worker.migration import (
     Importer,
     ImportResult,
@@ -33,8 +33,8 @@ from match_ratings_worker.migration import (
 )
 from match_ratings_worker.pipeline import LadderStore
 from match_ratings_worker.queries import server_time
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle, open_pipelined
-from match_ratings_worker.text import quote
 
 #: Lines between two updates of the progress bar.
 _PAGE = 500

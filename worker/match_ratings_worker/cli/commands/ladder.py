@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from match_ratings_worker.cli.change_options import ByOption, YesOption, confirm, user_name
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -19,23 +20,22 @@ from match_ratings_worker.cli.console import (
     print_json,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.ladder_settings import (
     Adoption,
     LadderUsage,
     SettingDifference,
     UnknownSettings,
-    adopted_settings,
+    adopt_settings,
     differences,
     flat,
     risks,
     settings_digest,
 )
 from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle, server_time
-from match_ratings_worker.text import quote
 
 app = typer.Typer(no_args_is_help=True, help="Show, compare and adopt a ladder's settings.")
 
@@ -140,7 +140,7 @@ def adopt(
 
     async def write(handle: LadderHandle) -> bool:
         expected = "" if adoption is None else adoption.digest
-        return await adopted_settings.adopt(
+        return await adopt_settings.adopt(
             handle.executor, handle.keys, handle.system, expected_digest=expected, who=author, why=why
         )
 
@@ -155,14 +155,14 @@ def adopt(
 
 
 async def _read_history(ladder: LadderHandle) -> tuple[Adoption | None, list[Adoption]]:
-    adoption = await adopted_settings.adopted(ladder.redis, ladder.keys)
-    return adoption, await adopted_settings.history(ladder.redis, ladder.keys)
+    adoption = await adopt_settings.adopted(ladder.redis, ladder.keys)
+    return adoption, await adopt_settings.history(ladder.redis, ladder.keys)
 
 
 async def _read_use(ladder: LadderHandle) -> tuple[Adoption | None, LadderUsage]:
     """Read the adopted settings, and the figures that say whether a change of them is safe."""
     redis, keys = ladder.redis, ladder.keys
-    adoption = await adopted_settings.adopted(redis, keys)
+    adoption = await adopt_settings.adopted(redis, keys)
     counts: dict[bytes, bytes] = await redis.hgetall(keys.counts)  # type: ignore[misc]  # wrong in redis-py
     rated = sum(int(counts.get(name, 0)) for name in (b"rated", b"prize")) or await redis.xlen(keys.outbox)
     waiting, held = await redis.xlen(keys.inbox), await redis.zcard(keys.open_periods)

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from typing import Annotated
 
 from match_ratings_worker import queries
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import Column, Table, format_number, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import id_option, integer_option
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.queries import LeaderboardRow
 from match_ratings_worker.storage import LadderHandle
 

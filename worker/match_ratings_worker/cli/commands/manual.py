@@ -12,10 +12,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Markdown, TableElement
 from rich.table import Table as RichTable
 
+from match_ratings_worker.cli.configured_ladders import JsonOption
 from match_ratings_worker.cli.console import Column, Table, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
 #: The chapters in reading order: names of files in `match_ratings_worker/manual`.
 CHAPTERS: Final = (

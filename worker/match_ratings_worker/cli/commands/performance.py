@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import typer
 
 from match_ratings_worker.calculators import performance as calculate
+from match_ratings_worker.cli.configured_ladders import JsonOption
 from match_ratings_worker.cli.console import print_fields, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.cli.parameters import number_option, parse_number
 
 

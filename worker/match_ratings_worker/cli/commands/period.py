@@ -19,6 +19,7 @@ from match_ratings_worker.cli.calculator_input import (
     parse_figures,
     player_state,
 )
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -30,7 +31,6 @@ from match_ratings_worker.cli.console import (
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.game_list_input import read_games
-from match_ratings_worker.cli.installation import JsonOption, LadderOption
 from match_ratings_worker.cli.parameters import parse_number, time_or_now
 from match_ratings_worker.rating.fide import NEW_GAMES
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from match_ratings import RatingUpdated
 from match_ratings_worker import queries
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -18,7 +19,6 @@ from match_ratings_worker.cli.console import (
     print_json,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.parameters import id_argument, integer_option
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder

@@ -28,6 +28,7 @@ from match_ratings_worker.cli.calculator_input import (
     parse_figures,
     player_state,
 )
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -37,14 +38,13 @@ from match_ratings_worker.cli.console import (
     print_json,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import checked_id, parse_numbers, time_or_now
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.rating import Game, InvalidGame, RatingSystem, State
 from match_ratings_worker.rating.hypothetical_event import event_of
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import quote
 
 _RESULTS: Final = ("win", "draw", "loss")
 

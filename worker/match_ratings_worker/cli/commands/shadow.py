@@ -5,12 +5,12 @@ from __future__ import annotations
 import typer
 
 from match_ratings_worker.cli.change_options import YesOption, confirm
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.migration import Shadow, ShadowRunning
 from match_ratings_worker.storage import LadderHandle
 

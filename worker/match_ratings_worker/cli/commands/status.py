@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 
 from match_ratings import QUEUE
 from match_ratings_worker import queries
+from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -16,10 +17,9 @@ from match_ratings_worker.cli.console import (
     print_heading,
     print_json,
 )
-from match_ratings_worker.cli.installation import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.progress import spinner
 from match_ratings_worker.cli.run_with_redis import run_with_redis
-from match_ratings_worker.environment import ladder_handle
+from match_ratings_worker.environment_variables import ladder_handle
 from match_ratings_worker.queries import LadderStatus, UnservedLadder
 
 

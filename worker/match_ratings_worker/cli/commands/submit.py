@@ -14,19 +14,24 @@ from redis.asyncio import Redis
 
 from match_ratings import FIELD, inbox
 from match_ratings.messages import MESSAGE_TYPES, MatchFinished
+from match_ratings_worker.cli.configured_ladders import (
+    Installation,
+    JsonOption,
+    LadderOption,
+    load_installation,
+)
 from match_ratings_worker.cli.console import print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
 from match_ratings_worker.cli.input_files import InputStream, InvalidLines, open_stream
-from match_ratings_worker.cli.installation import Installation, JsonOption, LadderOption, load_installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.progress import ProgressCallback, progress_bar
 from match_ratings_worker.cli.redis_errors import REDIS_ERRORS, unavailable
 from match_ratings_worker.cli.run_with_redis import connect_or_fail
-from match_ratings_worker.lines import LONGEST_LINE, Line, LineBatch, line_batches
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.pipeline import Problem, read_message
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import server_time
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.text_lines import LONGEST_LINE, Line, LineBatch, line_batches
+from match_ratings_worker.time_units import now_ms
 
 
 def submit(

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from match_ratings_worker.cli.configured_ladders import JsonOption
 from match_ratings_worker.cli.console import Column, Table, print_fields, print_heading, print_json
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import JsonOption
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
 
 def systems(

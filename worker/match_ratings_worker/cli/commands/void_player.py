@@ -10,6 +10,7 @@ import typer
 
 from match_ratings import RatingUpdated
 from match_ratings_worker.cli.change_options import confirm
+from match_ratings_worker.cli.configured_ladders import Installation
 from match_ratings_worker.cli.console import (
     Column,
     Table,
@@ -20,11 +21,10 @@ from match_ratings_worker.cli.console import (
     print_json,
 )
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import Installation
-from match_ratings_worker.cli.notes import print_note
 from match_ratings_worker.cli.parameters import parse_time
 from match_ratings_worker.cli.progress import progress_bar, spinner
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
+from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.storage import LadderHandle, has_worker, server_time
 from match_ratings_worker.voids import (
     PlayerVoidPlan,

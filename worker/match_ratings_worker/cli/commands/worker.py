@@ -14,12 +14,12 @@ import typer
 from arq.worker import get_kwargs
 from redis.asyncio import Redis
 
+from match_ratings_worker.cli.configured_ladders import load_installation
 from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.cli.installation import load_installation
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.run_with_redis import run_with_redis
-from match_ratings_worker.environment import Settings
-from match_ratings_worker.jobs.worker_settings import worker_settings
+from match_ratings_worker.environment_variables import Settings
+from match_ratings_worker.jobs.arq_worker_settings import worker_settings
 from match_ratings_worker.runtime import (
     GracefulWorker,
     WorkersKeepEnding,

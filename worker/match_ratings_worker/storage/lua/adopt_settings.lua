@@ -1,5 +1,5 @@
 -- Adopts settings for a ladder if those adopted now are the expected ones, and records them in the history.
--- From then on commit_messages.lua refuses workers with other settings.
+-- From then on commit_batch.lua refuses workers with other settings.
 --
 -- KEYS[1]  the adopted settings (hash)
 -- KEYS[2]  their history (stream)

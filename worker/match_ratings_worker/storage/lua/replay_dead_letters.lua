@@ -17,7 +17,7 @@
 -- Returns the inbox id of each, in the order given, '' for one that is no longer there; fewer when the inbox
 -- is full.
 --
--- Writes: all keys; the run gets for each letter 'moved <inbox id>', which commit_messages.lua replaces by
+-- Writes: all keys; the run gets for each letter 'moved <inbox id>', which commit_batch.lua replaces by
 -- the outcome; the corrections get the histories of changed letters, since a rated letter is gone; the
 -- given games, which had left the windows only because of their age, return to them.
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from match_ratings import Cause, RatingUpdated
 from match_ratings_worker.ladder_settings import SettingsHistory
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import parse_stream_id
-from match_ratings_worker.text import quote
 
 from .audit_report import Difference, DifferenceKind
 from .ledger_replay import PendingVoid

@@ -11,11 +11,11 @@ import structlog
 from redis.exceptions import ResponseError
 
 from match_ratings_worker.backoff import Backoff
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import CONNECTION_ERRORS
-from match_ratings_worker.text import quote
 
-from .batch_processor import BatchProcessor
-from .ladder_store import Admission
+from .claim_read_commit import Admission
+from .process_batch import BatchProcessor
 
 log = structlog.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from match_ratings import PlayerUpdate
 from match_ratings_worker.rating import Number, State
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.time_units import WINDOW_MS
 
 _MASK: Final = (1 << 64) - 1
 

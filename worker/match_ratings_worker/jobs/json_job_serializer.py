@@ -9,8 +9,8 @@ import orjson
 
 from match_ratings import JOB, Reason
 from match_ratings.stream_names import PREVIEW
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.safe_text import quote
+from match_ratings_worker.time_units import now_ms
 
 from .dead_letter_jobs import DEAD_LETTER_JOBS
 from .void_jobs import VOID_JOBS

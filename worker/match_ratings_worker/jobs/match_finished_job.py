@@ -10,8 +10,8 @@ import orjson
 from match_ratings import Reason
 from match_ratings.stream_names import FIELD, scope
 from match_ratings_worker.runtime import WorkerContext, retry_while_unavailable
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import Keys
-from match_ratings_worker.text import quote
 
 
 async def match_finished(ctx: dict[str, Any], payload: Any) -> None:

@@ -27,9 +27,9 @@ from redis.exceptions import WatchError
 
 from embedded import Server
 from match_ratings import JOB, QUEUE, MatchFinished, RatingUpdated, Reason, TournamentFinished, enqueue
-from match_ratings_worker.jobs.job_serializer import decode_job, encode_job
-from match_ratings_worker.jobs.match_finished import match_finished, store_unreadable_job
-from match_ratings_worker.jobs.worker_settings import worker_settings
+from match_ratings_worker.jobs.arq_worker_settings import worker_settings
+from match_ratings_worker.jobs.json_job_serializer import decode_job, encode_job
+from match_ratings_worker.jobs.match_finished_job import match_finished, store_unreadable_job
 from match_ratings_worker.runtime.arq_pool import arq_pool
 from match_ratings_worker.runtime.arq_worker import GracefulWorker
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
@@ -79,7 +79,7 @@ async def site(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     monkeypatch.setenv("RATINGS_REDIS_URL", own_server.url)
     monkeypatch.delenv("RATINGS_CONFIG", raising=False)
     # The logs of this process are pytest's.
-    monkeypatch.setattr("match_ratings_worker.jobs.worker_settings.configure_logging", lambda *_: None)
+    monkeypatch.setattr("match_ratings_worker.jobs.arq_worker_settings.configure_logging", lambda *_: None)
     thresholds = gc.get_threshold()  # a worker sets its own
     pool = await create_pool(RedisSettings(port=own_server.port))
     async with Redis.from_url(own_server.url) as redis:

@@ -6,8 +6,8 @@ import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
-from match_ratings_worker.lines import LONGEST_LINE, numbered_lines
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
+from match_ratings_worker.text_lines import LONGEST_LINE, numbered_lines
 
 from .player_records import InvalidLine
 

@@ -19,18 +19,18 @@ from match_ratings_worker.storage import (
     Script,
     stored_fields,
 )
-from match_ratings_worker.units import WINDOW_MS, keep_games_ms
+from match_ratings_worker.time_units import WINDOW_MS, keep_games_ms
 
-from .batch import BatchSnapshot, Commit, InboxEntry, PlayerState
-from .claim_reply import ClaimReply, parse_claim_reply
 from .commit_arguments import commit_arguments
+from .message_batch import BatchSnapshot, Commit, InboxEntry, PlayerState
+from .parse_claim_reply import ClaimReply, parse_claim_reply
 from .snapshot_request import SnapshotRequest, parse_player
 
 #: Whether a worker was admitted to a ladder, or why not; see join_group.lua.
 Admission = Literal["entered", "live", "shadow", "clearing"]
 
 _join, _leave = Script("join_group"), Script("leave_group")
-_claim, _read, _commit = Script("claim_messages"), Script("read_batch"), Script("commit_messages")
+_claim, _read, _commit = Script("claim_messages"), Script("read_batch"), Script("commit_batch")
 _unblock, _find_missing = Script("unblock_line"), Script("find_missing_entries")
 
 

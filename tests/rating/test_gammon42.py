@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from match_ratings import RatingUpdated
 from match_ratings.messages import CUBES
 from match_ratings_worker.rating import Backgammon, Game, InvalidGame, Outcome, RatingSystem, State
-from match_ratings_worker.rating.backgammon import HISTORY, coefficient
 from match_ratings_worker.rating.elo import expected, round_half_away
+from match_ratings_worker.rating.gammon42 import HISTORY, coefficient
 
 Vectors = Callable[[str], Any]
 Travel = Callable[[RatingSystem, State, State, Game], tuple[Outcome, RatingUpdated]]

@@ -1,6 +1,6 @@
 """Dead letters as entries of their stream: the one place that knows the fields of an entry.
 
-The names are those of `match_ratings.DeadLetter`. `commit_messages.lua` writes the
+The names are those of `match_ratings.DeadLetter`. `commit_batch.lua` writes the
 same fields for what a worker cannot rate.
 """
 
@@ -16,11 +16,11 @@ from typing import Any, Final, Self
 from redis.asyncio import Redis
 
 from match_ratings import Reason
-from match_ratings_worker.units import now_ms
+from match_ratings_worker.time_units import now_ms
 
-from .keys import Keys
 from .lua_scripts import Script
 from .pipelined_connection import ClientExecutor
+from .redis_keys import Keys
 from .stream_pages import Entry, entries, whole
 
 #: Entries read in one step; a message is at most 16 KiB, unless its size is what is wrong with it.

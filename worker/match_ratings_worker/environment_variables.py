@@ -10,9 +10,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from redis.asyncio import Redis
 
 from match_ratings_worker.ladders_file import ConfigError, Ladder
+from match_ratings_worker.safe_text import describe_error
 from match_ratings_worker.storage import Address, LadderHandle
-from match_ratings_worker.text import describe_error
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 
 class Settings(BaseSettings):

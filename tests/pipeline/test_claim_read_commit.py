@@ -19,10 +19,10 @@ from redis.exceptions import ResponseError
 from embedded import Server
 from match_ratings import DeadLetter, MatchFinished
 from match_ratings.stream_names import FIELD, GROUP
-from match_ratings_worker.pipeline.batch import Commit, LadderRules
-from match_ratings_worker.pipeline.batch_processor import BatchProcessor
+from match_ratings_worker.pipeline.consume_and_take_over import StreamConsumer
 from match_ratings_worker.pipeline.decide_batch import decide
-from match_ratings_worker.pipeline.stream_consumer import StreamConsumer
+from match_ratings_worker.pipeline.message_batch import Commit, LadderRules
+from match_ratings_worker.pipeline.process_batch import BatchProcessor
 from match_ratings_worker.rating import Backgammon, Game, Outcome, State
 from match_ratings_worker.storage.worker_liveness import HANDOVER_CONSUMER
 from tests.support.clock import DAY

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from match_ratings.messages import Message
 from match_ratings_worker.rating import RatingSystem, State
 from match_ratings_worker.storage import Receipt
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 from .validate_message import Problem
 
@@ -150,7 +150,7 @@ class BatchSnapshot:
 
 
 class CommitStatus(IntEnum):
-    """The reply of commit_messages.lua for a message that raised no error."""
+    """The reply of commit_batch.lua for a message that raised no error."""
 
     #: It was carried out.
     DONE = 1

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from match_ratings_worker.rating import Game, InvalidGame, Number, RatingSystem, State
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle, Unreadable, parse_state, stored_fields, whole
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import WINDOW_MS
+from match_ratings_worker.time_units import WINDOW_MS
 
 #: Rows read in one step.
 _PAGE: Final = 1000

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from redis.asyncio import Redis
 
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
+from match_ratings_worker.safe_text import describe_error, quote
 from match_ratings_worker.storage import CommandExecutor, Keys, Script
-from match_ratings_worker.text import describe_error, quote
 
 #: Entries of a history that are read; it grows by one with each adoption.
 _LONGEST: Final = 1000

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from match_ratings_worker.text import describe_error, describe_problem, printable, quote
+from match_ratings_worker.safe_text import describe_error, describe_problem, printable, quote
 
 
 class Inner(BaseModel):

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.units import CLOCK_SKEW_MS
+from match_ratings_worker.time_units import CLOCK_SKEW_MS
 
 #: Before any game, in ms.
 _EVER: Final = 0

@@ -14,9 +14,9 @@ from match_ratings import MatchFinished, Reason
 from match_ratings.messages import CUBES, VERSION, Ending, Mode, WinType
 from match_ratings.stream_names import MAX_MESSAGE_BYTES
 from match_ratings_worker.pipeline import Problem, message_model
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle
-from match_ratings_worker.text import quote
-from match_ratings_worker.units import DAY_MS
+from match_ratings_worker.time_units import DAY_MS
 
 from .dry_run import read_dead_letter
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from match_ratings import DeadLetter
-from match_ratings_worker.storage.dead_letter_entries import DeadLetterEntry, history_items
+from match_ratings_worker.storage.dead_letter_format import DeadLetterEntry, history_items
 
 LETTER = DeadLetterEntry("7-1", b"\xff", "invalid", "x", "5-0", 3, 1_700_000_000_000, 1_700_000_000_001)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.units import DAY_MS, keep_games_ms
+from match_ratings_worker.time_units import DAY_MS, keep_games_ms
 
-from .keys import Keys
 from .pipelined_connection import ClientExecutor, CommandExecutor
+from .redis_keys import Keys
 
 
 @dataclass(frozen=True)

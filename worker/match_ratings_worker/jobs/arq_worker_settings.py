@@ -13,7 +13,7 @@ from arq.worker import func
 
 from match_ratings import JOB, QUEUE
 from match_ratings.stream_names import PREVIEW
-from match_ratings_worker.environment import load_settings
+from match_ratings_worker.environment_variables import load_settings
 from match_ratings_worker.ladders_file import ConfigError, load_ladders
 from match_ratings_worker.ledger import ArchiveError
 from match_ratings_worker.runtime import (
@@ -28,8 +28,8 @@ from match_ratings_worker.storage import UnsupportedServer
 from .cron_jobs import close_periods, trim_ledgers
 from .dead_letter_jobs import DEAD_LETTER_JOBS
 from .job_requests import KEEP_ANSWER_SECONDS
-from .job_serializer import UNREADABLE_JOB, decode_job, encode_job
-from .match_finished import match_finished, store_unreadable_job
+from .json_job_serializer import UNREADABLE_JOB, decode_job, encode_job
+from .match_finished_job import match_finished, store_unreadable_job
 from .preview_job import preview_job
 from .void_jobs import VOID_JOBS
 

@@ -20,7 +20,7 @@ from match_ratings_worker.dead_letters import (
 )
 from match_ratings_worker.pipeline.validate_message import Problem, read_message
 from match_ratings_worker.rating import Backgammon
-from match_ratings_worker.storage.ladder import LadderHandle
+from match_ratings_worker.storage.ladder_handle import LadderHandle
 from tests.support.clock import DAY, now_ms
 from tests.support.office import HORIZON, Office
 

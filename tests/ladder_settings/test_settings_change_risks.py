@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from match_ratings_worker.ladder_settings.settings_diff import (
+from match_ratings_worker.ladder_settings.settings_change_risks import (
     LadderUsage,
     SettingDifference,
     differences,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from match_ratings_worker.text import printable
+from match_ratings_worker.safe_text import printable
 
 
 def print_note(text: str) -> None:

@@ -20,14 +20,14 @@ from redis.exceptions import ResponseError
 
 from match_ratings import Reason
 from match_ratings_worker.rating import RatingSystem
+from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import parse_stream_id
-from match_ratings_worker.text import quote
 
-from .accept_claimed import accept_claimed
-from .batch import Commit, CommitStatus, InboxEntry, LadderRules, Limits
-from .claim_reply import ClaimReply
+from .claim_read_commit import LadderStore
 from .decide_batch import decide
-from .ladder_store import LadderStore
+from .message_batch import Commit, CommitStatus, InboxEntry, LadderRules, Limits
+from .parse_claim_reply import ClaimReply
+from .validate_claimed import accept_claimed
 from .validate_message import Problem
 
 log = structlog.get_logger(__name__)

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from match_ratings_worker.rating import RatingSystem, State
 
-from .ladder import LadderHandle
+from .ladder_handle import LadderHandle
 from .lua_scripts import Script
-from .player_states import parse_state, stored_fields
+from .player_state_format import parse_state, stored_fields
 
 #: Players read in one script call: it holds Redis for about 2 ms.
 PLAYERS_PER_CALL: Final = 200

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from match_ratings import Reason
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
-from .batch import InboxEntry, LadderRules
-from .claim_reply import ClaimedEntry
+from .message_batch import InboxEntry, LadderRules
+from .parse_claim_reply import ClaimedEntry
 from .validate_message import Problem, digest, misread_by_parsers, read_message, too_large
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from match_ratings_worker.environment import Settings, load_settings
+from match_ratings_worker.environment_variables import Settings, load_settings
 from match_ratings_worker.ladders_file import ConfigError, Ladder, load_ladders
-from match_ratings_worker.text import quote
+from match_ratings_worker.safe_text import quote
 
 from .exit_codes import CommandError, ExitCode
 

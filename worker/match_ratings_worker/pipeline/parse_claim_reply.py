@@ -9,7 +9,7 @@ import orjson
 
 from match_ratings.messages import MessageKind
 
-from .batch import InboxEntry, ReplayOrigin
+from .message_batch import InboxEntry, ReplayOrigin
 
 
 class ClaimedEntry(NamedTuple):

@@ -15,7 +15,7 @@ from redis import Redis
 from embedded import Endpoint
 from match_ratings import RatingUpdated
 from match_ratings.stream_names import FIELD
-from match_ratings_worker.storage.keys import Keys
+from match_ratings_worker.storage.redis_keys import Keys
 from tests.support.clock import now_ms
 from tests.support.processes import Worker, command, config_file
 from tests.support.waiting import until

@@ -24,7 +24,7 @@
 --   dead       reason, detail, attempts, first seen in ms, now in ms, history (JSON or '')
 --   closed     event JSON; then the 8 + n arguments of its one player (no message: a rating period ends)
 --
--- Returns for each message a number of CommitStatus (pipeline/batch.py), or an error text:
+-- Returns for each message a number of CommitStatus (pipeline/message_batch.py), or an error text:
 --    1  DONE
 --    0  CHANGED  it is not its turn, or something changed since it was read; nothing was written
 --   -1  MISSING  it is no longer in the inbox; nothing was written
