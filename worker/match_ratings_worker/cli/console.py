@@ -152,7 +152,6 @@ def _printable(text: str) -> str:
 
 
 def _cell_width(text: str) -> int:
-    """Terminal columns that a text takes."""
     if text.isascii():
         return len(text)
     return cell_len(text)

@@ -39,7 +39,6 @@ def _place(url: str) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """The cause of a failed connection, in a few words."""
     cause = error.__cause__ or error.__context__
     if isinstance(cause, socket.gaierror):
         return "this host name is not known"

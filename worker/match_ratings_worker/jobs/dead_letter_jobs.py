@@ -85,11 +85,8 @@ async def _replay(ladder: LadderHandle, request: ReplayRequest, job_id: str) -> 
     )
     # The same name when arq tries the job again: the replay is resumed.
     name = hashlib.blake2b(job_id.encode(), digest_size=12).hexdigest()
-    replay, summary, end = (
-        DeadLetterReplay(ladder, options, name),
-        ReplaySummary(),
-        time.monotonic() + _PART_SECONDS,
-    )
+    replay, summary = DeadLetterReplay(ladder, options, name), ReplaySummary()
+    end = time.monotonic() + _PART_SECONDS
     listed: list[dict[str, Any]] = []
     stopped = ""
     async for result in replay.dry_run() if request.dry_run else replay.results():

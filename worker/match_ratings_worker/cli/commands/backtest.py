@@ -81,7 +81,6 @@ def backtest(
 def _run(
     source: MatchSource, tried: RatingSystem, most_active_count: int, progress: ProgressCallback
 ) -> tuple[Trial, Trial]:
-    """Rate the matches by the ladder's system and by the tried one."""
     watched, done, total = most_active(source.records, most_active_count), 0, 2 * len(source.records)
 
     def add(more: int) -> None:

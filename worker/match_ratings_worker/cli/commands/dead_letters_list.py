@@ -88,8 +88,6 @@ def _print_counts(counts: Counter[str], where: DeadLetterFilter, *, json: bool) 
 
 
 class _Printer:
-    """Prints dead letters in pages."""
-
     def __init__(self, *, json: bool) -> None:
         self._json = json
         self._page: list[DeadLetterEntry] = []

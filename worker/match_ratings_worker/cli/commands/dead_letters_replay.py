@@ -150,8 +150,6 @@ def _why_stopped(done: DeadLetterReplay, summary: ReplaySummary, ladder: str) ->
 
 
 class _Report:
-    """Prints results as they come, and their sums."""
-
     def __init__(self, *, verbose: bool, json: bool) -> None:
         self.summary = ReplaySummary()
         self._verbose = verbose

@@ -96,8 +96,6 @@ def import_players(
 
 
 class _Import:
-    """One run of the command."""
-
     def __init__(self, source: InputFile, *, csv: bool, replace: bool, dry: bool) -> None:
         self._source, self._csv, self._replace, self._dry = source, csv, replace, dry
         #: Outcome -> players.

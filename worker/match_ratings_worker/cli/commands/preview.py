@@ -179,7 +179,6 @@ def _show(
     *,
     json: bool,
 ) -> None:
-    """Print every outcome of each pair."""
     tables = [(pair, _rows(system, pair, at, cubes, lengths)) for pair in pairs]
     rules = system.rules_at(at)
     if json:

@@ -118,8 +118,6 @@ class _LineChecker:
 
 
 class _Submitter:
-    """Sends lines in batches and counts them."""
-
     def __init__(
         self, installation: Installation, runner: asyncio.Runner, checker: _LineChecker, *, skip_invalid: bool
     ) -> None:

@@ -54,8 +54,6 @@ class PlayerVoidRequest(NamedTuple):
 
 @dataclass(slots=True)
 class _Progress:
-    """Results so far."""
-
     results: list[VoidResult] = field(default_factory=list)
     sent: int = 0
     #: Whether a worker was running at the end.
