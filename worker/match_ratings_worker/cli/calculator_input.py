@@ -15,7 +15,7 @@ from match_ratings_worker.safe_text import describe_problem, dotted, quote
 from match_ratings_worker.time_units import DAY_MS
 
 from .configured_ladders import load_installation
-from .exit_codes import CommandError, ExitCode
+from .exit_codes import CommandError, ExitCode, refuse
 from .parameters import parse_numbers
 
 SystemOption = Annotated[
@@ -67,10 +67,7 @@ def choose_system(
                 "--system: it makes no sense with --ladder, which has a system", ExitCode.WRONG_INPUT
             )
         if name not in SYSTEMS:
-            known = ", ".join(SYSTEMS)
-            raise CommandError(
-                f"--system: {quote(name)} is not allowed; use one of {known}", ExitCode.WRONG_INPUT
-            )
+            refuse("--system", name, f"use one of {', '.join(SYSTEMS)}")
         try:
             system = SYSTEMS[name]()
         except BrokenSystem as error:
@@ -82,14 +79,11 @@ def _apply_rules(system: RatingSystem, rules: str | None, at: int) -> RatingSyst
     if rules is None:
         return system
     if rules not in system.versions:
-        known = ", ".join(system.versions)
-        raise CommandError(
-            f"--rules: {quote(rules)} is not allowed; {system.name} has {known}", ExitCode.WRONG_INPUT
-        )
+        refuse("--rules", rules, f"{system.name} has {', '.join(system.versions)}")
     system = system.with_rules(rules)
     if system.rules_at(at) != rules:
         text = f"{system.name}'s rules follow from the date of a game, at that time {system.rules_at(at)}"
-        raise CommandError(f"--rules: {quote(rules)} is not allowed; {text} (see --at)", ExitCode.WRONG_INPUT)
+        refuse("--rules", rules, f"{text} (see --at)")
     return system
 
 
@@ -102,9 +96,7 @@ def apply_settings(system: RatingSystem, settings: Sequence[str], *, option: str
     for text in settings:
         name, found, value = text.partition("=")
         if not found or not name:
-            raise CommandError(
-                f"{option}: {quote(text)} is not allowed; use NAME=VALUE", ExitCode.WRONG_INPUT
-            )
+            refuse(option, text, "use NAME=VALUE")
         try:
             parsed: Any = loads(value)
         except ValueError:
@@ -168,8 +160,7 @@ def parse_figures(
             option if option != "--figure" else f"--figure {name}", text, low=low, whole=whole
         )
         if len(values) > 2:
-            allowed = "use one number, or two with a comma between them"
-            raise CommandError(f"{option}: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
+            refuse(option, text, "use one number, or two with a comma between them")
         for own, value in zip(found, values, strict=False):
             own[name] = value
     return found

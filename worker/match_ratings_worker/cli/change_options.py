@@ -9,9 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from match_ratings_worker.safe_text import quote
-
-from .exit_codes import CommandError, ExitCode
+from .exit_codes import CommandError, ExitCode, refuse
 
 #: Characters of a reason and its author, at most: the limit of a message's `why`.
 _LONGEST: Final = 500
@@ -29,8 +27,7 @@ def signed_reason(why: str, who: str | None) -> str:
     text = f"{why.strip()} ({by.strip()})"
     for name, value in (("--why", why), ("--by", by)):
         if not value.strip() or not value.isprintable() or len(text) > _LONGEST:
-            allowed = f"printable characters are, {_LONGEST} at most with both"
-            raise CommandError(f"{name}: {quote(value)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
+            refuse(name, value, f"printable characters are, {_LONGEST} at most with both")
     return text
 
 

@@ -12,12 +12,11 @@ import typer
 
 from match_ratings import Reason
 from match_ratings_worker.dead_letters import DeadLetterFilter
-from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import is_stream_id
 from match_ratings_worker.time_units import now_ms
 
 from .change_options import signed_reason, user_name
-from .exit_codes import CommandError, ExitCode
+from .exit_codes import CommandError, ExitCode, refuse
 from .parameters import id_option, parse_time
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")]
@@ -93,8 +92,7 @@ def require_selection(where: DeadLetterFilter, *, every: bool) -> None:
 def checked_letter_id(text: str) -> str:
     """The same id, if a dead letter could have it."""
     if not is_stream_id(text):
-        allowed = "use an id from match-ratings dead-letters list, such as 1700000000000-0"
-        raise CommandError(f"ID: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
+        refuse("ID", text, "use an id from match-ratings dead-letters list, such as 1700000000000-0")
     return text
 
 
@@ -102,10 +100,7 @@ def _checked_reason(text: str) -> str:
     try:
         return Reason(text).value
     except ValueError:
-        allowed = ", ".join(name.value for name in Reason)
-        raise CommandError(
-            f"--reason: {quote(text)} is not allowed; use one of {allowed}", ExitCode.WRONG_INPUT
-        ) from None
+        refuse("--reason", text, f"use one of {', '.join(name.value for name in Reason)}")
 
 
 def signed_by(by: str | None, why: str | None) -> tuple[str, str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, NoReturn
+
+from match_ratings_worker.safe_text import quote
 
 
 class ExitCode(IntEnum):
@@ -39,3 +41,8 @@ class CommandError(Exception):
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
+
+
+def refuse(name: str, text: str, allowed: str) -> NoReturn:
+    """Raise the CommandError for a value that an option or argument does not take."""
+    raise CommandError(f"{name}: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT) from None

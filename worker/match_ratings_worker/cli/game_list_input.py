@@ -12,7 +12,7 @@ from typing import Any, Final
 from match_ratings_worker.calculators import Played
 from match_ratings_worker.safe_text import quote
 
-from .exit_codes import CommandError, ExitCode
+from .exit_codes import CommandError, ExitCode, refuse
 from .parameters import parse_number
 
 _SCORES: Final = {"1": 1.0, "0.5": 0.5, "0": 0.0, "win": 1.0, "draw": 0.5, "loss": 0.0, "1/2": 0.5, "½": 0.5}
@@ -37,7 +37,7 @@ def _parse_argument(text: str) -> Played:
     opponent, _, rd = rating.partition("/")
     if not found:
         allowed = "use OPPONENT:SCORE, with an RD as OPPONENT/RD:SCORE, with a cube or length as ...@4"
-        raise CommandError(f"GAME: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
+        refuse("GAME", text, allowed)
     row = {"opponent": opponent, "score": score, "rd": rd, "cube": at, "length": at}
     return _parse_game("GAME", row)
 
@@ -85,8 +85,7 @@ def _parse_game(where: str, row: dict[str, str]) -> Played:
     row = {name: value.strip() for name, value in row.items()}
     score = row.get("score", "")
     if score not in _SCORES and score not in ("1.0", "0.0"):
-        allowed = "use 1, 0.5 or 0, or win, draw or loss"
-        raise CommandError(f"{where}: score: {quote(score)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
+        refuse(f"{where}: score", score, "use 1, 0.5 or 0, or win, draw or loss")
     cube, length = row.get("cube", ""), row.get("length", "")
     rd = row.get("rd", "")
     return Played(

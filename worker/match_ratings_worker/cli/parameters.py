@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 from functools import partial
 from math import isfinite, nan
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from match_ratings.messages import Id, milliseconds
 from match_ratings_worker.rating import Number
-from match_ratings_worker.safe_text import quote
 from match_ratings_worker.time_units import DAY_MS, now_ms
 
-from .exit_codes import CommandError, ExitCode
+from .exit_codes import refuse
 
 _UNITS_MS: Final = {"min": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _ID: Final = TypeAdapter(Id)
@@ -32,7 +31,7 @@ def integer_option(name: str, low: int, high: int | None = None, *, help: str, m
         text = str(given)  # the default is parsed, too
         value = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
         if value is None or value < low or (high is not None and value > high):
-            _refuse(name, text, f"use {allowed}")
+            refuse(name, text, f"use {allowed}")
         return value
 
     return typer.Option(name, parser=parse, metavar=metavar, help=help)
@@ -69,7 +68,7 @@ def parse_number(name: str, text: str, *, low: float | None = None, whole: bool 
             value = nan
     if not isfinite(value) or (low is not None and value < low) or (whole and value != int(value)):
         kind = "whole number" if whole else "number"
-        _refuse(name, text, f"use a {kind} from {low:g}" if low is not None else f"use a {kind}")
+        refuse(name, text, f"use a {kind} from {low:g}" if low is not None else f"use a {kind}")
     return int(value) if whole else value
 
 
@@ -89,7 +88,7 @@ def parse_time(name: str, text: str, now: int) -> int:
         return milliseconds(whole)
     except ValueError:
         allowed = "a time such as 2026-11-29T12:00:00Z, a day such as 2026-11-29 (UTC), or 30min, 12h, 7d, 2w"
-        _refuse(name, text, f"use {allowed}")
+        refuse(name, text, f"use {allowed}")
 
 
 def time_or_now(name: str, text: str | None) -> int:
@@ -103,8 +102,4 @@ def checked_id(name: str, value: str) -> str:
     try:
         return _ID.validate_python(value)
     except ValidationError:
-        _refuse(name, value, "1-128 characters without control characters are")
-
-
-def _refuse(name: str, text: str, allowed: str) -> NoReturn:
-    raise CommandError(f"{name}: {quote(text)} is not allowed; {allowed}", ExitCode.WRONG_INPUT) from None
+        refuse(name, value, "1-128 characters without control characters are")

@@ -22,7 +22,7 @@ from match_ratings_worker.cli.dead_letter_options import (
     checked_letter_id,
     signed_by,
 )
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode, refuse
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.dead_letters import (
@@ -34,7 +34,6 @@ from match_ratings_worker.dead_letters import (
     format_message,
     minify_message,
 )
-from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import DeadLetterEntry, LadderHandle
 
 from .dead_letters_show import describe_dry_run
@@ -101,9 +100,7 @@ def _with_values(message: bytes, values: Sequence[str], removed: Sequence[str]) 
     for text in values:
         path, found, value = text.partition("=")
         if not found or not path:
-            raise CommandError(
-                f"--set: {quote(text)} is not allowed; use PATH=VALUE, e.g. cube=2", ExitCode.WRONG_INPUT
-            )
+            refuse("--set", text, "use PATH=VALUE, e.g. cube=2")
         pairs.append((path, value))
     try:
         return edited_message(message, pairs, removed)

@@ -11,7 +11,7 @@ from match_ratings_worker.cli.change_options import ByOption, signed_reason, use
 from match_ratings_worker.cli.configured_ladders import JsonOption, LadderOption, load_installation
 from match_ratings_worker.cli.console import Column, Table, print_json
 from match_ratings_worker.cli.dead_letter_options import AllOption, require_selection, with_filter_options
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode, refuse
 from match_ratings_worker.cli.parameters import integer_option
 from match_ratings_worker.cli.progress import progress_bar
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
@@ -108,9 +108,7 @@ def replay(
         try:
             running = DeadLetterReplay(handle, options if resume is None else None, name)
         except ValueError as error:
-            raise CommandError(
-                f"--resume: {quote(resume)} is not allowed; {error}", ExitCode.WRONG_INPUT
-            ) from None
+            refuse("--resume", name, str(error))
         if not dry_run and not json:
             print_note(f"replay {name} on ladder {handle.name}")
         with progress_bar(visible=not report.on_terminal) as show_progress:

@@ -19,7 +19,7 @@ from match_ratings_worker.cli.console import (
     print_heading,
     print_json,
 )
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode, refuse
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.ladder_settings import (
@@ -34,7 +34,6 @@ from match_ratings_worker.ladder_settings import (
     settings_digest,
 )
 from match_ratings_worker.rating import RatingSystem
-from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle, server_time
 
 app = typer.Typer(no_args_is_help=True, help="Show, compare and adopt a ladder's settings.")
@@ -237,6 +236,5 @@ def _format_setting(name: str, value: Any) -> str:
 
 def _checked_text(name: str, value: str) -> str:
     if not value.strip() or len(value) > _LONGEST or not value.isprintable():
-        allowed = f"1-{_LONGEST} printable characters are"
-        raise CommandError(f"{name}: {quote(value)} is not allowed; {allowed}", ExitCode.WRONG_INPUT)
+        refuse(name, value, f"1-{_LONGEST} printable characters are")
     return value

@@ -14,8 +14,7 @@ from rich.table import Table as RichTable
 
 from match_ratings_worker.cli.configured_ladders import JsonOption
 from match_ratings_worker.cli.console import Column, Table, print_json
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
-from match_ratings_worker.safe_text import quote
+from match_ratings_worker.cli.exit_codes import refuse
 
 #: The chapters in reading order: names of files in `match_ratings_worker/manual`.
 CHAPTERS: Final = (
@@ -68,8 +67,7 @@ def manual(
         _list_chapters(as_json=json)
         return
     if chapter not in CHAPTERS:
-        text = f"CHAPTER: {quote(chapter)} is not allowed; use one of {', '.join(CHAPTERS)}"
-        raise CommandError(text, ExitCode.WRONG_INPUT)
+        refuse("CHAPTER", chapter, f"use one of {', '.join(CHAPTERS)}")
     text = chapter_text(chapter)
     if json:
         print_json({"chapter": chapter, "markdown": text})

@@ -37,13 +37,12 @@ from match_ratings_worker.cli.console import (
     print_heading,
     print_json,
 )
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode, refuse
 from match_ratings_worker.cli.parameters import checked_id, parse_numbers, time_or_now
 from match_ratings_worker.cli.run_with_redis import run_on_ladder
 from match_ratings_worker.cli.stderr_notes import print_note
 from match_ratings_worker.rating import Game, InvalidGame, RatingSystem, State
 from match_ratings_worker.rating.hypothetical_event import event_of
-from match_ratings_worker.safe_text import quote
 from match_ratings_worker.storage import LadderHandle
 
 _RESULTS: Final = ("win", "draw", "loss")
@@ -100,8 +99,7 @@ def preview(
             "--rating or --player, and --opponent: two of them are required", ExitCode.WRONG_INPUT
         )
     if explain is not None and explain not in _RESULTS:
-        text = f"--explain: {quote(explain)} is not allowed; use one of {', '.join(_RESULTS)}"
-        raise CommandError(text, ExitCode.WRONG_INPUT)
+        refuse("--explain", explain, f"use one of {', '.join(_RESULTS)}")
     chosen_settings = [*(settings or ()), *([f"k={k}"] if k is not None else [])]
     options = {"recent_games": recent_games, "rd": rd}
     if player is not None:

@@ -8,9 +8,8 @@ import typer
 
 from match_ratings_worker.cli.configured_ladders import JsonOption
 from match_ratings_worker.cli.console import Column, Table, print_fields, print_heading, print_json
-from match_ratings_worker.cli.exit_codes import CommandError, ExitCode
+from match_ratings_worker.cli.exit_codes import CommandError, ExitCode, refuse
 from match_ratings_worker.rating import SYSTEMS, BrokenSystem, RatingSystem
-from match_ratings_worker.safe_text import quote
 
 
 def systems(
@@ -19,8 +18,7 @@ def systems(
 ) -> None:
     """List the rating systems, including those of plug-ins, or show one with its settings."""
     if name is not None and name not in SYSTEMS:
-        known = ", ".join(SYSTEMS)
-        raise CommandError(f"NAME: {quote(name)} is not allowed; use one of {known}", ExitCode.WRONG_INPUT)
+        refuse("NAME", name, f"use one of {', '.join(SYSTEMS)}")
     found = []
     for each in [name] if name is not None else list(SYSTEMS):
         try:
