@@ -89,7 +89,9 @@ class LedgerReplay:
         elif event.cause is Cause.IMPORT:
             self._import(event, system, players)
         elif event.cause is not Cause.PRIZE:
-            self._period(ledger_id, event, system, players, recomputed)
+            for index, (part, expected) in enumerate(zip(event.players, players, strict=True)):
+                if expected is not None:
+                    self._own_fields(ledger_id, part, expected, system, recomputed, index)
         for part, expected in zip(event.players, players, strict=True):
             if expected is not None:
                 expected.rating, expected.sequence = part.after, part.sequence
@@ -163,18 +165,6 @@ class LedgerReplay:
             expected.add_game(match_id, finished_at, oldest=oldest, compare_from=self.compare_from)
             if part.player in self.watched:
                 self.watched[part.player][match_id] = finished_at
-
-    def _period(
-        self,
-        ledger_id: str,
-        event: RatingUpdated,
-        system: RatingSystem,
-        players: list[ExpectedPlayer | None],
-        recomputed: Recomputed,
-    ) -> None:
-        for index, (part, expected) in enumerate(zip(event.players, players, strict=True)):
-            if expected is not None:
-                self._own_fields(ledger_id, part, expected, system, recomputed, index)
 
     def _own_fields(
         self,

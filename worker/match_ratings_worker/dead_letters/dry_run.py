@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple, Self
 
 from match_ratings import MatchVoided, Reason
@@ -69,12 +69,6 @@ def read_dead_letter(
     )
 
 
-@dataclass(slots=True)
-class _Case:
-    entry: InboxEntry
-    message: Message
-
-
 class DryRun:
     """Predicted outcomes of letters in the order of their replay, each after the effects of those before."""
 
@@ -100,7 +94,7 @@ class DryRun:
         A letter comes with whether it is rated however old it is.
         """
         results: list[DryRunResult | None] = []
-        cases: list[_Case] = []
+        entries: list[InboxEntry] = []
         for letter, force_late in letters:
             read = read_dead_letter(letter.message, self._ladder, now, force_late=force_late)
             if isinstance(read, Problem):
@@ -108,12 +102,12 @@ class DryRun:
                 outcome = ReplayOutcome.PARKED if parked else ReplayOutcome.STILL_WRONG
                 results.append(DryRunResult(outcome, read.detail, read.reason.value))
             else:
-                cases.append(_Case(self._entry(letter, read, force_late), read))
+                entries.append(self._entry(letter, read, force_late))
                 results.append(None)
-        if not cases:
+        if not entries:
             return [result for result in results if result is not None]
-        snapshot = await self._store.read([case.entry for case in cases])
-        found = iter([self._decided(case, snapshot) for case in cases])
+        snapshot = await self._store.read(entries)
+        found = iter([self._decided(entry, snapshot) for entry in entries])
         return [result if result is not None else next(found) for result in results]
 
     def _entry(self, letter: DeadLetterEntry, message: Message, force_late: bool) -> InboxEntry:
@@ -127,8 +121,7 @@ class DryRun:
             replay=ReplayOrigin("", letter.attempts, letter.first_seen, force_late=force_late),
         )
 
-    def _decided(self, case: _Case, snapshot: BatchSnapshot) -> DryRunResult:
-        entry = case.entry
+    def _decided(self, entry: InboxEntry, snapshot: BatchSnapshot) -> DryRunResult:
         for name in entry.players:  # as if nothing else were in the inbox
             snapshot.players[name].line, snapshot.players[name].passed = [entry.id], 0
         for key in (entry.receipt, snapshot.match_receipts.get(entry.id, entry.receipt)):
@@ -143,7 +136,7 @@ class DryRun:
             text = f"rating it raises {type(error).__name__}: {error}"
             return DryRunResult(ReplayOutcome.STILL_WRONG, text, Reason.FAILED.value)
         if not commits:
-            return DryRunResult(ReplayOutcome.UNDECIDED, _undecided(case.message, receipt))
+            return DryRunResult(ReplayOutcome.UNDECIDED, _undecided(entry, receipt))
         return self._result(commits[0], receipt)
 
     def _result(self, commit: Commit, receipt: Receipt) -> DryRunResult:
@@ -167,9 +160,9 @@ def _rated_where(receipt: Receipt) -> str:
     return f" (ledger entry {receipt.ledger_id})" if receipt.ledger_id else ""
 
 
-def _undecided(message: Message, receipt: Receipt) -> str:
+def _undecided(entry: InboxEntry, receipt: Receipt) -> str:
     if receipt.next_id:
         return "a message with the same id is in the inbox; that one comes first"
-    if isinstance(message, MatchVoided):
+    if isinstance(entry.message, MatchVoided):
         return "the match that it voids is a dead letter that is replayed before this one"
     return "it has to wait for another message"

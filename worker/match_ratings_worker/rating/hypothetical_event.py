@@ -6,7 +6,7 @@ from typing import Final
 
 from match_ratings import Cause, PlayerUpdate, RatingUpdated
 
-from .rating_system import Game, Outcome, RatingSystem, Side, State
+from .rating_system import Game, Outcome, RatingSystem, State
 
 #: The ladder and match id of such events.
 _NOWHERE: Final = "preview"
@@ -27,7 +27,18 @@ def event_of(
     if outcome is None:
         outcome = system.rate(*states, game)
     parts = tuple(
-        _part(name, state, side, score, recent)
+        PlayerUpdate(
+            player=name,
+            score=score,
+            before=state.rating,
+            change=side.change,
+            after=side.rating,
+            expected=side.expected,
+            k=side.k,
+            recent_games=recent,
+            sequence=1,
+            figures=dict(side.figures),
+        )
         for name, state, side, score, recent in zip(
             names, states, outcome.sides, game.scores, game.recent_games, strict=True
         )
@@ -47,19 +58,4 @@ def event_of(
         rated_at=game.finished_at,
         players=parts,
         figures=figures,
-    )
-
-
-def _part(name: str, state: State, side: Side, score: float, recent: int) -> PlayerUpdate:
-    return PlayerUpdate(
-        player=name,
-        score=score,
-        before=state.rating,
-        change=side.change,
-        after=side.rating,
-        expected=side.expected,
-        k=side.k,
-        recent_games=recent,
-        sequence=1,
-        figures=dict(side.figures),
     )
