@@ -127,10 +127,16 @@ def _not_json(raw: bytes) -> Trouble:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        before = quote(text[max(error.pos - _AROUND, 0) : error.pos])
-        after = quote(text[error.pos : error.pos + _AROUND])
+        place = error.pos
+        if error.msg.startswith(
+            "Illegal trailing comma"
+        ):  # Python 3.13 names the comma, older ones what follows
+            place += len(text[place:]) - len(text[place:].lstrip(", \t\r\n"))
+        before = quote(text[max(place - _AROUND, 0) : place])
+        after = quote(text[place : place + _AROUND])
         what = f"{error.msg[:1].lower()}{error.msg[1:]}, between {before} and {after}"
-        return Trouble(f"line {error.lineno}, column {error.colno}", what, wanted)
+        line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
+        return Trouble(f"line {line}, column {column}", what, wanted)
     except (ValueError, RecursionError):
         return Trouble("message", "it is nested too deep or has a number that is too long", wanted)
     return Trouble("message", f"{quote(value)} is not an object", wanted)
