@@ -148,9 +148,9 @@ class Archive:
         """The events of a match or tournament, oldest first: its rating, and perhaps its void."""
         return self._rows(
             "SELECT id, payload FROM events WHERE n IN ("
-            "SELECT n FROM events WHERE ladder = ?1 AND match_id = ?2 UNION "
-            "SELECT n FROM events WHERE ladder = ?1 AND tournament_id = ?2) ORDER BY ms, seq",
-            (ladder, effect_id),
+            "SELECT n FROM events WHERE ladder = ? AND match_id = ? UNION "
+            "SELECT n FROM events WHERE ladder = ? AND tournament_id = ?) ORDER BY ms, seq",
+            (ladder, effect_id, ladder, effect_id),
         )
 
     def at(self, ladder: str, ledger_id: str) -> bytes | None:
